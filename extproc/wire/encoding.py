@@ -1,0 +1,202 @@
+"""Content-Encoding: gzip, deflate, br and zstd, decoded incrementally with a bound.
+
+A decoder yields pieces of at most PIECE bytes, so that a few bytes on the wire never become
+a large allocation, and the total is bounded by what arrived: a bomb ends the reading, not us.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Protocol
+
+import brotli
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PIECE = 65536
+"""Decoded bytes handed on at a time, and the most that one step may allocate."""
+
+_ZSTD_WINDOW_LOG_MAX = 23
+"""8 MiB, the window that RFC 9659 allows for zstd as a content encoding."""
+
+
+class DecodeError(Exception):
+    """The bytes are not what the header says. The message names the encoding."""
+
+
+class UnknownEncoding(Exception):
+    """A content-encoding that is not in SUPPORTED."""
+
+
+class Expansion(Exception):
+    """The body expands past the bound."""
+
+
+class Decoder(Protocol):
+    """One content coding."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decoded pieces for ``data``. Raises DecodeError."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the coded stream has reached its own end."""
+
+
+class _Zlib:
+    """gzip, also in several members; deflate, zlib-wrapped (RFC 9110) or raw, as some send it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._engine: zlib._Decompress | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        try:
+            while data:
+                if self._engine is None:
+                    self._engine = zlib.decompressobj(self._window(data[0]))
+                engine = self._engine
+                piece = b""
+                while data or len(piece) == PIECE:  # a full piece may leave output inside zlib
+                    piece = engine.decompress(data, PIECE)
+                    data = engine.unconsumed_tail
+                    if piece:
+                        yield piece
+                if engine.eof:
+                    data = engine.unused_data
+                    if self._name != "gzip" or not data:
+                        return
+                    self._engine = None
+                    data = data.lstrip(b"\0")  # padding between members
+        except zlib.error as error:
+            raise DecodeError(f"{self._name}: {error}") from None
+
+    def _window(self, first: int) -> int:
+        if self._name == "gzip":
+            return 31
+        return 15 if first & 0x0F == 8 else -15  # CM=8 opens a zlib header; raw deflate never does
+
+    @property
+    def complete(self) -> bool:
+        return self._engine is None or self._engine.eof
+
+
+class _Brotli:
+    def __init__(self) -> None:
+        self._engine = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        engine = self._engine
+        try:
+            piece = engine.process(data, output_buffer_limit=PIECE)
+            while True:
+                if piece:
+                    yield piece
+                if engine.can_accept_more_data():
+                    return
+                piece = engine.process(b"", output_buffer_limit=PIECE)
+        except brotli.error as error:
+            raise DecodeError(f"br: {error}") from None
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._engine.is_finished())
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._engine = self._new()
+
+    @staticmethod
+    def _new() -> zstd.ZstdDecompressor:
+        return zstd.ZstdDecompressor(
+            options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG_MAX}
+        )
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        try:
+            while True:
+                if self._engine.eof:  # concatenated frames are one body
+                    data = self._engine.unused_data + data
+                    if not data:
+                        return
+                    self._engine = self._new()
+                piece = self._engine.decompress(data, max_length=PIECE)
+                data = b""
+                if piece:
+                    yield piece
+                elif self._engine.needs_input:
+                    return
+                if self._engine.eof and not self._engine.unused_data:
+                    return
+        except zstd.ZstdError as error:
+            raise DecodeError(f"zstd: {error}") from None
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._engine.eof)
+
+
+SUPPORTED = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
+
+
+def _decoder(name: str) -> Decoder:
+    if name in ("gzip", "x-gzip"):
+        return _Zlib("gzip")
+    if name == "deflate":
+        return _Zlib("deflate")
+    if name == "br":
+        return _Brotli()
+    if name == "zstd":
+        return _Zstd()
+    raise UnknownEncoding(name)
+
+
+class Decoding:
+    """The codings of one body, outermost first, and the bound on what they may become.
+
+    ``floor`` bytes are always allowed; beyond it the body may be ``ratio`` times the bytes
+    received so far.
+    """
+
+    def __init__(self, header: str, floor: int, ratio: int) -> None:
+        names = [
+            n for part in header.split(",") if (n := part.strip().lower()) not in ("", "identity")
+        ]
+        if len(names) > 2:  # no server chains more; each level multiplies what a bomb can do
+            raise UnknownEncoding(header)
+        self._decoders = [_decoder(name) for name in reversed(names)]
+        self._floor = floor
+        self._ratio = ratio
+        self._received = 0
+        self._produced = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._decoders)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decoded pieces. Raises DecodeError and Expansion."""
+        self._received += len(data)
+        allowed = max(self._floor, self._ratio * self._received)
+        for piece in self._chain(data, 0):
+            self._produced += len(piece)
+            if self._produced > allowed:
+                raise Expansion
+            yield piece
+
+    @property
+    def complete(self) -> bool:
+        """Whether every coding has reached its own end."""
+        return all(decoder.complete for decoder in self._decoders)
+
+    def _chain(self, data: bytes, level: int) -> Iterator[bytes]:
+        if level == len(self._decoders):
+            yield data
+            return
+        for piece in self._decoders[level].feed(data):
+            yield from self._chain(piece, level + 1)
