@@ -75,6 +75,11 @@ class Reader:
             decoding = encoding.Decoding(content_encoding, limits.body, limits.expansion)
             self._decoding = decoding if decoding else None
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will be read: a bound, undecodable bytes, or ``finish``."""
+        return self._stopped
+
     def feed(self, data: bytes) -> list[Event]:
         """Events of the documents that ``data`` completes."""
         out: list[Event] = []

@@ -1,0 +1,5 @@
+"""``python -m extproc`` is ``semantic-extproc``."""
+
+from extproc.cli import main
+
+main()

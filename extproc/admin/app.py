@@ -1,0 +1,139 @@
+"""The admin HTTP application: metrics, Envoy's health checks, the API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from extproc.health import Severity, severity
+from extproc.processor import Services
+from extproc.signals import answer
+
+MAX_REASON = 500
+"""Characters of an operator's reason that are kept."""
+
+
+def make_app(services: Services, serving: Callable[[], bool]) -> web.Application:
+    """The application. ``serving`` tells whether the gRPC server takes streams."""
+    app = web.Application(client_max_size=64 << 10)
+    admin = _Admin(services, serving)
+    app.add_routes(
+        [
+            web.get("/metrics", admin.metrics),
+            web.get("/unit-health", admin.unit_health),
+            web.get("/healthz", admin.healthz),
+            web.get("/api/units", admin.units),
+            web.get("/api/units/{unit}", admin.unit),
+            web.post("/api/units/{unit}/quarantine", admin.quarantine),
+            web.post("/api/units/{unit}/release", admin.release),
+        ]
+    )
+    return app
+
+
+class _Admin:
+    def __init__(self, services: Services, serving: Callable[[], bool]) -> None:
+        self._services = services
+        self._serving = serving
+        self._started = time.time()
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = encode(self._services.metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def unit_health(self, request: web.Request) -> web.Response:
+        services = self._services
+        unit = request.query.get("unit", "") or request.host
+        if services.registry.get(unit) is None:  # ids may hold colons: a port is cut off only then
+            name, colon, port = unit.rpartition(":")
+            unit = name if colon and port.isdecimal() else unit
+        reply = answer(unit, services.ledger, services.registry)
+        # An unknown Host header is anybody's text: it is no label.
+        known = unit if reply.word != "unknown" else "unknown"
+        services.metrics.health_checks.labels(known, reply.word).inc()
+        return web.Response(status=reply.status, headers=reply.headers, text=f"{reply.word}\n")
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        serving = self._serving()
+        content = {
+            "status": "ok" if serving else "not serving",
+            "components": {"grpc": "serving" if serving else "not serving", "admin": "serving"},
+            # A filter that was never attached is the commonest fault: then this stays 0.
+            "responses_seen": sum(
+                track.counts.total()
+                for unit in self._services.ledger.units
+                for _, _, track in self._services.ledger.tracks(unit)
+            ),
+            "uptime_seconds": round(time.time() - self._started, 1),
+        }
+        return web.json_response(content, status=200 if serving else 503)
+
+    async def units(self, request: web.Request) -> web.Response:
+        ledger, registry = self._services.ledger, self._services.registry
+        names = dict.fromkeys([*(unit.id for unit in registry), *ledger.units])
+        return web.json_response({"units": [self._describe(name) for name in names]})
+
+    async def unit(self, request: web.Request) -> web.Response:
+        return web.json_response(self._describe(self._named(request)))
+
+    async def quarantine(self, request: web.Request) -> web.Response:
+        unit, reason = self._named(request), await _reason(request)
+        self._services.announce(self._services.ledger.hold_out(unit, reason, time.time()))
+        return web.json_response(self._describe(unit))
+
+    async def release(self, request: web.Request) -> web.Response:
+        unit, reason = self._named(request), await _reason(request)
+        self._services.announce(self._services.ledger.let_in(unit, reason, time.time()))
+        return web.json_response(self._describe(unit))
+
+    def _named(self, request: web.Request) -> str:
+        unit = request.match_info["unit"]
+        if self._services.registry.get(unit) is None and unit not in self._services.ledger.units:
+            raise web.HTTPNotFound(text=f"no unit has the id {unit!r}; see /api/units\n")
+        return unit
+
+    def _describe(self, unit: str) -> dict[str, Any]:
+        ledger, known = self._services.ledger, self._services.registry.get(unit)
+        counts: dict[str, int] = dict.fromkeys(("clean", "suspect", "corrupt", "unchecked"), 0)
+        classes: dict[str, Any] = {}
+        releases: dict[str, dict[str, int]] = {}
+        for release, context, track in ledger.tracks(unit):
+            here = releases.setdefault(release, dict.fromkeys(counts, 0))
+            for kind, number in track.counts.items():
+                counts[kind.value] += number
+                here[kind.value] += number
+            entry = classes.setdefault(context, {"state": "pass", "e_value": 0.0})
+            entry["state"] = ledger.state(unit, context).value
+            entry["e_value"] = max(entry["e_value"], track.detector.value)
+        how = severity(unit, ledger, self._services.registry)
+        return {
+            "id": unit,
+            "release": ledger.release(unit) or (known.release if known else ""),
+            "state": ledger.unit_state(unit).value,
+            "mode": None if how is Severity.NONE else how.value,
+            "held_by_operator": ledger.held(unit),
+            "verified": bool(known and known.verified),
+            "fallback": list(known.fallback) if known else [],
+            "classes": classes,
+            "counts": counts,
+            "releases": releases,
+        }
+
+
+async def _reason(request: web.Request) -> str:
+    # A JSON content type keeps a web page in an operator's browser from posting here unasked.
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text='send {"reason": "..."} as application/json\n')
+    try:
+        content = await request.json()
+    except ValueError:
+        raise web.HTTPBadRequest(text="the body is no JSON\n") from None
+    reason = content.get("reason") if isinstance(content, dict) else None
+    if not isinstance(reason, str) or not reason.strip():
+        raise web.HTTPBadRequest(text='"reason" must say why; it is kept for the record\n')
+    return " ".join(reason.split())[:MAX_REASON]

@@ -1,0 +1,42 @@
+"""The command line: one file a command."""
+
+from __future__ import annotations
+
+import typer
+
+from extproc import __version__
+from extproc.cli.config import config
+from extproc.cli.serve import serve
+
+app = typer.Typer(
+    name="semantic-extproc",
+    help="Watches what LLM engines answer, from inside Envoy, and moves traffic away from a "
+    "deployment unit that answers garbage.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    pass
+
+
+app.command()(serve)
+app.command()(config)
+
+
+def main() -> None:
+    """Entry point of the ``semantic-extproc`` command."""
+    app()

@@ -1,0 +1,123 @@
+"""Reads a configuration file; on trouble says everything that is wrong, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from extproc.config.model import Settings
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. ``problems`` are lines ready to be shown."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def load(path: Path | None) -> Settings:
+    """Settings of a YAML file, or all defaults, under the environment. Raises ConfigError."""
+    if path is None:
+        return _validated({}, None, "environment")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+        raise ConfigError([f"{path}: {reason}"]) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Settings:
+    """Settings of YAML text; ``name`` stands in messages. Raises ConfigError."""
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        raise ConfigError([f"{place}: {error.problem}"]) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError([f"{name}: {error}"]) from None
+    if content is None:
+        content = {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ConfigError([f"{name}:1: the file must be a mapping of setting names"])
+    doubled = [
+        f"{name}:{line}: {key!r} stands here twice; one of them would be ignored"
+        for key, line in _doubled(tree)
+    ]
+    if doubled:
+        raise ConfigError(doubled)
+    return _validated(content, tree, name)
+
+
+def _validated(content: dict[str, Any], tree: Node | None, name: str) -> Settings:
+    try:
+        return Settings(**content)
+    except ValidationError as error:
+        problems = [problem for entry in error.errors() for problem in _problems(entry, tree, name)]
+        raise ConfigError(problems) from None
+
+
+def _problems(entry: Any, tree: Node | None, name: str) -> Iterator[str]:
+    message = str(entry["msg"]).removeprefix("Value error, ")
+    if entry["type"] == "extra_forbidden":
+        message = "no such setting"
+    location = tuple(entry["loc"])
+    if location:
+        yield f"{name}{_line(tree, location)}: {_dotted(location)}: {message}"
+        return
+    for line in message.split("\n"):  # checks over the whole file name their places themselves
+        yield f"{name}{_line(tree, _undotted(line.partition(': ')[0]))}: {line}"
+
+
+def _dotted(location: tuple[str | int, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _undotted(text: str) -> tuple[str | int, ...]:
+    return tuple(
+        int(number) if number else word
+        for word, number in re.findall(r"([^.\[\]]+)|\[(\d+)\]", text)
+    )
+
+
+def _line(tree: Node | None, location: tuple[str | int, ...]) -> str:
+    """ ":N" of the deepest part of ``location`` that stands in the file."""
+    node, line = tree, None
+    for part in location:
+        if isinstance(node, MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line, found[1]
+        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line
+        else:
+            break
+    return f":{line + 1}" if line is not None else ""
+
+
+def _doubled(node: Node | None) -> Iterator[tuple[str, int]]:
+    if isinstance(node, MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, ScalarNode):
+                if key.value in seen:
+                    yield key.value, key.start_mark.line + 1
+                seen.add(key.value)
+            yield from _doubled(value)
+    elif isinstance(node, SequenceNode):
+        for child in node.value:
+            yield from _doubled(child)

@@ -1,0 +1,245 @@
+"""Every setting: its name, type, default and meaning. Nothing else is a setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from extproc.detect import default_catalogue
+from extproc.units import ID
+from extproc.wire import DIALECTS
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Name = Annotated[str, Field(pattern=f"^{ID.pattern}$", max_length=128)]
+Seconds = Annotated[float, Field(ge=0, le=86400)]
+Bytes = Annotated[int, Field(gt=0)]
+
+
+class TlsModel(_Model):
+    """PEM files of the gRPC server."""
+
+    cert_file: Path
+    key_file: Path
+    client_ca_file: Path | None = Field(None, description="demand client certificates signed by it")
+
+    @field_validator("cert_file", "key_file", "client_ca_file")
+    @classmethod
+    def _readable(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise ValueError(f"cannot be read: {error.strerror}") from None
+        return path
+
+
+def _address(value: str, unix: bool) -> str:
+    if unix and value.startswith("unix:"):
+        if not value.removeprefix("unix:").startswith("/"):
+            raise ValueError('a Unix socket is written "unix:///absolute/path"')
+        return value
+    _, colon, port = value.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        forms = '"host:port" or ":port"' + (' or "unix:///path"' if unix else "")
+        raise ValueError(f"write {forms}")
+    return value
+
+
+class GrpcModel(_Model):
+    """The ext_proc server that Envoy talks to."""
+
+    address: str = Field("127.0.0.1:18080", description='"host:port", ":port" or "unix:///path"')
+    unix_mode: Annotated[str, Field(pattern="^0?[0-7]{3}$")] = Field(
+        "0660", description="permissions of the Unix socket, octal"
+    )
+    tls: TlsModel | None = None
+    max_message_bytes: Bytes = Field(256 << 20, description="largest message taken from Envoy")
+    max_connection_age: Seconds = Field(0, description="0 keeps connections for ever")
+    drain_seconds: Seconds = Field(30, description="what open streams get to end after SIGTERM")
+
+    @field_validator("address")
+    @classmethod
+    def _check(cls, value: str) -> str:
+        return _address(value, unix=True)
+
+
+class AdminModel(_Model):
+    """The HTTP server for metrics, health checks and the API. It has no authentication."""
+
+    address: str = Field("127.0.0.1:18081", description='"host:port" or ":port"')
+
+    @field_validator("address")
+    @classmethod
+    def _check(cls, value: str) -> str:
+        return _address(value, unix=False)
+
+
+class HoldModel(_Model):
+    """How long response headers may be withheld."""
+
+    enabled: bool = True
+    tokens: Annotated[int, Field(ge=1, le=512)] = Field(
+        32, description="of a beginning that stays suspicious"
+    )
+    bytes: Annotated[int, Field(ge=1, le=1 << 20)] = Field(
+        65536, description="received; stay well below Envoy's buffer limit of 1 MiB"
+    )
+    deadline: Seconds = Field(4.0, description="since the headers")
+    gap: Seconds = Field(0.8, description="without a message; below Envoy's message_timeout")
+    observe_tokens: Annotated[int, Field(ge=0, le=512)] = Field(
+        16, description="least tokens held while a unit is observed"
+    )
+
+
+class LimitsModel(_Model):
+    """Bounds on reading one response."""
+
+    body_bytes: Bytes = Field(1 << 20, description="largest JSON body that is judged")
+    message_bytes: Bytes = Field(64 << 10, description="largest stream message that is judged")
+    expansion: Annotated[int, Field(ge=2, le=2000)] = Field(
+        100, description="how many times its size a compressed body may become"
+    )
+
+
+class HealthModel(_Model):
+    """The sequential test behind a unit's state."""
+
+    baseline_rate: Annotated[float, Field(gt=0, lt=0.5)] = Field(
+        0.001, description="corrupt rate that is no news"
+    )
+    observe_at: Annotated[float, Field(gt=1)] = Field(20, description="e-value for observe")
+    alpha: Annotated[float, Field(gt=0, lt=0.05)] = Field(
+        1e-4, description="false quarantines per response at most; quarantine at 1/alpha"
+    )
+    clear_after: Annotated[int, Field(ge=1)] = Field(
+        50, description="clean responses in a row that end observe"
+    )
+
+
+class UnitModel(_Model):
+    """One deployment unit."""
+
+    id: Name
+    model: str = ""
+    engine: str = ""
+    engine_version: str = ""
+    quantization: str = ""
+    backend: str = ""
+    dtype: str = ""
+    kv_dtype: str = ""
+    tensor_parallel: Annotated[int, Field(ge=1)] = 1
+    speculative: str = ""
+    prefix_cache: bool | None = None
+    driver: str = ""
+    release: Name | Literal[""] = Field("", description="image digest, git sha, ...")
+    clusters: list[str] = Field(
+        [], description="Envoy clusters that serve it, if metadata does not"
+    )
+    fallback: list[Name] = Field([], description="units that may take its traffic, best first")
+    verified: bool = Field(False, description="its present release may take others' traffic")
+    detectors_off: list[str] = Field([], description="detectors that do not judge this unit")
+
+    @field_validator("detectors_off")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        default_catalogue(names)
+        return names
+
+
+class ContextClassModel(_Model):
+    """A bucket of prompt sizes."""
+
+    name: Name
+    up_to_bytes: Bytes
+
+
+class LogModel(_Model):
+    """Logs go to standard error. They never hold prompt or response text."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
+
+
+class Settings(BaseSettings):
+    """The whole configuration. SEMANTIC_EXTPROC_GRPC__ADDRESS overrides ``grpc.address``."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix="SEMANTIC_EXTPROC_",
+        env_nested_delimiter="__",
+    )
+
+    grpc: GrpcModel = GrpcModel()
+    admin: AdminModel = AdminModel()
+    hold: HoldModel = HoldModel()
+    limits: LimitsModel = LimitsModel()
+    health: HealthModel = HealthModel()
+    units: list[UnitModel] = []
+    context_classes: list[ContextClassModel] = [ContextClassModel(name="short", up_to_bytes=16384)]
+    largest_class: Name = Field("long", description="the class above the last bound")
+    paths: dict[str, str] = Field({}, description="path endings of your own -> dialect")
+    late_verdict: Literal["pass", "terminate"] = Field(
+        "pass", description="what becomes of a stream that turns corrupt after its first bytes"
+    )
+    detectors_off: list[str] = Field([], description="detectors that judge no unit")
+    log: LogModel = LogModel()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file, which arrives as init arguments."""
+        return env_settings, init_settings
+
+    @field_validator("detectors_off")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        default_catalogue(names)
+        return names
+
+    @field_validator("paths")
+    @classmethod
+    def _dialects(cls, paths: dict[str, str]) -> dict[str, str]:
+        for path, dialect in paths.items():
+            if dialect not in DIALECTS:
+                raise ValueError(f"{path}: no dialect {dialect!r}; known: {', '.join(DIALECTS)}")
+        return paths
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems: list[str] = []
+        ids = [unit.id for unit in self.units]
+        owners: dict[str, str] = {}
+        for at, unit in enumerate(self.units):
+            if (first := ids.index(unit.id)) != at:
+                problems.append(f"units[{at}].id: {unit.id!r} is already the id of units[{first}]")
+            for name in unit.fallback:
+                if name not in ids or name == unit.id:
+                    problems.append(f"units[{at}].fallback: {name!r} is no other unit")
+            for cluster in unit.clusters:
+                if owners.setdefault(cluster, unit.id) != unit.id:
+                    problems.append(
+                        f"units[{at}].clusters: {cluster!r} belongs to {owners[cluster]!r} already"
+                    )
+        bounds = [entry.up_to_bytes for entry in self.context_classes]
+        if bounds != sorted(set(bounds)):
+            problems.append("context_classes: up_to_bytes must ascend")
+        names = [*(entry.name for entry in self.context_classes), self.largest_class]
+        if len(set(names)) != len(names):
+            problems.append("context_classes: two classes have one name")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self

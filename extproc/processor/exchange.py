@@ -1,0 +1,196 @@
+"""One response as the sidecar sees it: from its headers to its record. No I/O.
+
+The stream (stream.py) tells it what arrives and asks it what to answer. Whatever goes wrong in
+here is caught here: the response then passes uninspected, and a metric says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from extproc.detect import Inspector, Kind, Verdict
+from extproc.health import Response
+from extproc.processor import replies
+from extproc.processor.facts import ResponseHeaders, read_facts, read_headers
+from extproc.processor.hold import Release, decide
+from extproc.processor.services import Services
+from extproc.wire import Framing, Reader, UnknownEncoding
+
+log = logging.getLogger(__name__)
+
+_UNCHECKED = Verdict(Kind.UNCHECKED)
+
+
+class Exchange:
+    """One response. ``inspecting`` turns False when nothing more needs to be read."""
+
+    __slots__ = (
+        "_context",
+        "_headers",
+        "_identity",
+        "_inspector",
+        "_marked",
+        "_reader",
+        "_recorded",
+        "_request_id",
+        "_services",
+        "_state",
+        "_verdict",
+        "inspecting",
+        "received",
+        "streamed",
+    )
+
+    def __init__(self, services: Services, request: Any, path: str = "", size: int = -1) -> None:
+        """``request`` carries the response headers; ``path`` and ``size`` (bytes) are what the
+        request phase told, if Envoy sends it."""
+        facts = read_facts(request)
+        self._services = services
+        self._headers: ResponseHeaders = read_headers(request.response_headers, replies.MARKER)
+        self._identity = services.registry.resolve(
+            facts.cluster, facts.cluster_metadata, facts.host_metadata
+        )
+        if not self._identity.host:
+            self._identity = self._identity._replace(host=facts.address)
+        size = facts.request_size if facts.request_size >= 0 else size
+        self._context = services.contexts.of(size)
+        self._state = services.ledger.state(self._identity.unit, self._context)
+        self._request_id = facts.request_id
+        self._verdict: Verdict | None = None
+        self._recorded = False
+        self._marked = False
+        self.received = 0
+        self.streamed = False
+        self._inspector: Inspector | None = None
+        self._reader: Reader | None = None
+        self.inspecting = False
+        if self._headers.marked:
+            services.metrics.spoofed.labels(self._identity.unit).inc()
+        if self._headers.status == 200 and not request.response_headers.end_of_stream:
+            self._start(facts.path or path)
+
+    def _start(self, path: str) -> None:
+        services, headers = self._services, self._headers
+        route = services.router.route(path, headers.content_type)
+        if route is None:
+            return
+        try:
+            self._reader = Reader(
+                route.new_dialect(), route.framing, headers.content_encoding, services.limits
+            )
+        except UnknownEncoding:
+            return
+        catalogue = services.catalogues.get(self._identity.unit, services.catalogue)
+        self._inspector = Inspector(catalogue)
+        self.streamed = route.framing is not Framing.JSON
+        self.inspecting = True
+
+    @property
+    def corrupt(self) -> bool:
+        """Whether the response is known to be corrupt."""
+        return self._inspector is not None and self._inspector.corrupt
+
+    @property
+    def terminable(self) -> bool:
+        """Whether an error event can be put into the body: a plain event stream."""
+        return self.streamed and not self._headers.content_encoding
+
+    def feed(self, data: bytes, ended: bool) -> None:
+        """Reads a body message. ``ended``: it is the last."""
+        self.received += len(data)
+        if not self.inspecting or self._reader is None or self._inspector is None:
+            return
+        try:
+            self._inspector.feed(self._reader.feed(data))
+            if ended:
+                self._inspector.feed(self._reader.finish())
+                self._verdict = self._inspector.finish()
+                self.inspecting = False
+            elif self._inspector.corrupt or self._reader.ended:
+                self._verdict = self._inspector.verdict()
+                self.inspecting = False
+        except Exception:
+            # Fail open: our own fault must not become the client's.
+            log.exception("inspection failed; the response passes uninspected")
+            self._services.metrics.errors.labels("inspect").inc()
+            self._verdict = _UNCHECKED
+            self.inspecting = False
+
+    def hold_ends(self) -> Release | None:
+        """Whether the headers may go now, and why."""
+        if self._inspector is None:
+            return Release.UNREADABLE
+        if self.corrupt:
+            return Release.CORRUPT
+        if self._verdict is not None:
+            return Release.ENDED
+        return decide(
+            self._services.hold, self._state, self.streamed, self._inspector, self.received
+        )
+
+    def headers_reply(self) -> bytes:
+        """The answer to the response headers, given what is known now."""
+        unit, release, _ = self._identity
+        if self.corrupt:
+            self._marked = True
+            self._services.metrics.marked.labels(unit).inc()
+        return replies.headers_reply(
+            unit, release, self._state.value, self.corrupt, self._headers.marked
+        )
+
+    def last_reply(self) -> bytes:
+        """The answer to the last body message that is read: it carries the verdict."""
+        return replies.body_reply(self._metadata())
+
+    def termination_reply(self) -> bytes:
+        """Replaces a body message with an error event that ends the stream for the client."""
+        self._services.metrics.terminated.labels(self._identity.unit).inc()
+        return replies.replacement_reply(replies.ERROR_EVENT, self._metadata())
+
+    def close(self) -> None:
+        """The response is over, also when it was cut off: into the book, once."""
+        if self._recorded:
+            return
+        self._recorded = True
+        verdict = self._settle()
+        unit, release, host = self._identity
+        services = self._services
+        response = Response(
+            unit,
+            release,
+            self._context,
+            host,
+            verdict.kind,
+            verdict.findings,
+            self._request_id,
+            services.clock(),
+        )
+        try:
+            services.record(response)
+        except Exception:
+            log.exception("a response could not be recorded")
+            services.metrics.errors.labels("record").inc()
+
+    def _settle(self) -> Verdict:
+        if self._verdict is None:
+            # Cut off before its end: only what is proven counts.
+            proven = self._inspector is not None and self._inspector.corrupt
+            self._verdict = self._inspector.verdict() if proven and self._inspector else _UNCHECKED
+        return self._verdict
+
+    def _metadata(self) -> replies.Metadata:
+        verdict = self._settle()
+        unit, release, _ = self._identity
+        pairs = [
+            ("verdict", verdict.kind.value),
+            ("unit", unit),
+            ("release", release),
+            ("class", self._context),
+            ("state", self._state.value),
+        ]
+        if verdict.findings:
+            pairs.append(("finding", verdict.findings[0].name))
+        if self._marked:
+            pairs.append(("marked", "true"))
+        return tuple(pairs)

@@ -1,0 +1,118 @@
+"""What Envoy tells about a response beside its bytes: attributes, metadata, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from envoy.config.core.v3 import base_pb2
+from google.protobuf import text_format
+
+NAMESPACE = "semantic.extproc"
+"""Metadata namespace of everything that is ours, in both directions."""
+
+_EMPTY: Mapping[str, object] = MappingProxyType({})
+
+
+class Facts(NamedTuple):
+    """Known when the response headers arrive; "" or -1 where Envoy was not asked to tell."""
+
+    cluster: str
+    cluster_metadata: Mapping[str, object]
+    host_metadata: Mapping[str, object]
+    address: str
+    """``upstream.address``, "host:port"."""
+
+    path: str
+    request_size: int
+    """Bytes of the request body."""
+
+    request_id: str
+
+
+def read_facts(request: Any) -> Facts:
+    """Facts of a ``ProcessingRequest`` that carries response headers."""
+    # The key is the name that the mesh gave the filter; one filter, hence one entry.
+    fields: Any = _EMPTY
+    for struct in request.attributes.values():
+        fields = struct.fields
+        break
+    metadata = request.metadata_context.filter_metadata
+    return Facts(
+        _string(fields, "xds.cluster_name"),
+        _strings(metadata[NAMESPACE]) if NAMESPACE in metadata else _EMPTY,
+        host_metadata(_string(fields, "xds.upstream_host_metadata")),
+        _string(fields, "upstream.address"),
+        _string(fields, "request.path"),
+        int(fields["request.size"].number_value) if "request.size" in fields else -1,
+        _string(fields, "request.id"),
+    )
+
+
+@lru_cache(maxsize=1024)
+def host_metadata(text: str) -> Mapping[str, object]:
+    """Our namespace of ``xds.upstream_host_metadata``, which Envoy sends as protobuf text.
+
+    Hosts are few and their metadata repeats with every response, hence the cache.
+    """
+    if not text or text == "NULL":
+        return _EMPTY
+    metadata = base_pb2.Metadata()
+    try:
+        text_format.Parse(text, metadata, allow_unknown_field=True, allow_unknown_extension=True)
+    except text_format.ParseError:
+        return _EMPTY
+    if NAMESPACE not in metadata.filter_metadata:
+        return _EMPTY
+    return _strings(metadata.filter_metadata[NAMESPACE])
+
+
+class ResponseHeaders(NamedTuple):
+    """The response headers that matter here."""
+
+    status: int
+    content_type: str
+    content_encoding: str
+    marked: bool
+    """Whether the upstream itself sent the marker header."""
+
+
+def read_headers(headers: Any, marker: str) -> ResponseHeaders:
+    """Headers of an ``HttpHeaders`` message."""
+    status, content_type, content_encoding, marked = 0, "", "", False
+    for header in headers.headers.headers:
+        key = header.key
+        if key == ":status":
+            value = _value(header)
+            status = int(value) if value.isdecimal() else 0
+        elif key == "content-type":
+            content_type = _value(header)
+        elif key == "content-encoding":
+            content_encoding = _value(header)
+        elif key == marker:
+            marked = True
+    return ResponseHeaders(status, content_type, content_encoding, marked)
+
+
+def header(headers: Any, name: str) -> str:
+    """The value of one header of an ``HttpHeaders`` message, "" if it is not there."""
+    for entry in headers.headers.headers:
+        if entry.key == name:
+            return _value(entry)
+    return ""
+
+
+def _value(entry: Any) -> str:
+    raw: bytes = entry.raw_value
+    return raw.decode("latin-1") if raw else entry.value
+
+
+def _string(fields: Any, name: str) -> str:
+    # Reading an absent key of a message map would insert it.
+    return fields[name].string_value if name in fields else ""
+
+
+def _strings(struct: Any) -> Mapping[str, object]:
+    return {key: value.string_value for key, value in struct.fields.items()}

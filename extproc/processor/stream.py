@@ -1,0 +1,242 @@
+"""The Process RPC: reads Envoy's messages, answers them in order.
+
+Envoy sends the response's body without waiting for the answer to its headers
+(``send_body_without_waiting_for_header_response``), so the headers answer can be withheld while
+body messages are read; they are then answered together. After that every message is answered
+before it is inspected.
+
+Invariant: a stream has one writer at a time. While headers are held the loop only reads, and the
+timer may write; whoever reads a message next waits for that writing to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc
+
+from extproc.processor import replies
+from extproc.processor.exchange import Exchange
+from extproc.processor.facts import header
+from extproc.processor.hold import Release
+from extproc.processor.services import Services
+
+log = logging.getLogger(__name__)
+
+EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
+
+
+class Stream:
+    """One RPC: one HTTP exchange in Envoy."""
+
+    __slots__ = (
+        "_chunks",
+        "_flushing",
+        "_held",
+        "_last_message",
+        "_loop",
+        "_opened",
+        "_read",
+        "_released",
+        "_services",
+        "_silent",
+        "_timer",
+        "_write",
+    )
+
+    def __init__(self, services: Services, context: Any) -> None:
+        self._services = services
+        self._read = context.read
+        self._write = context.write
+        self._loop = asyncio.get_running_loop()
+        self._silent = False  # observability mode: Envoy wants no answers
+        self._released = False
+        self._held = 0  # body messages read and not yet answered
+        self._chunks = 0
+        self._opened = 0.0
+        self._last_message = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serves the RPC until its end. Cancelled when Envoy resets the stream."""
+        exchange = await self._until_headers()
+        if exchange is None:
+            return
+        metrics = self._services.metrics
+        metrics.open_streams.inc()
+        try:
+            if not await self._hold(exchange):
+                await self._pass_on(exchange)
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._flushing is not None:
+                self._flushing.cancel()
+            exchange.close()
+            metrics.open_streams.dec()
+            metrics.chunks.inc(self._chunks)
+            metrics.bytes.inc(exchange.received)
+
+    async def _until_headers(self) -> Exchange | None:
+        """Answers the request phase. None when there is nothing to inspect."""
+        path, size = "", -1
+        while True:
+            message = await self._read()
+            if message is EOF:
+                return None
+            self._silent = message.observability_mode
+            kind = message.WhichOneof("request")
+            if kind == "response_headers":
+                try:
+                    return Exchange(self._services, message, path, size)
+                except Exception:
+                    log.exception("response headers could not be read; the response passes")
+                    self._services.metrics.errors.labels("headers").inc()
+                    return None  # ending the RPC makes Envoy pass the response untouched
+            if kind == "request_headers":
+                path = header(message.request_headers, ":path")
+                length = header(message.request_headers, "content-length")
+                size = int(length) if length.isdecimal() else -1
+                await self._answer(replies.CONTINUE_REQUEST_HEADERS)
+            elif kind == "request_body":
+                await self._answer(replies.CONTINUE_REQUEST_BODY)
+            elif kind == "request_trailers":
+                await self._answer(replies.CONTINUE_REQUEST_TRAILERS)
+            else:
+                log.warning("a body came without headers: set response_header_mode to SEND")
+                self._services.metrics.errors.labels("no_headers").inc()
+                return None
+
+    async def _hold(self, exchange: Exchange) -> bool:
+        """Reads while the beginning could still be a fault. True when nothing is left to read."""
+        if not exchange.inspecting:
+            await self._release(exchange, Release.UNREADABLE)
+            return True  # ending the RPC makes Envoy pass the rest untouched
+        if self._silent or not self._services.hold.enabled:
+            await self._release(exchange, Release.ORDINARY)
+            return False
+        self._opened = self._last_message = self._loop.time()
+        self._set_timer(exchange)
+        while True:
+            message = await self._read()
+            if self._flushing is not None:
+                await self._flushing
+            if message is EOF:
+                return True
+            if not message.HasField("response_body"):
+                if message.HasField("response_trailers"):
+                    return await self._trailers(exchange)
+                continue
+            body = message.response_body
+            if self._released:
+                return await self._step(exchange, body)
+            self._last_message = self._loop.time()
+            self._held += 1
+            self._chunks += 1
+            exchange.feed(body.body, body.end_of_stream)
+            reason = exchange.hold_ends()
+            if reason is not None:
+                await self._release(exchange, reason)
+                return not exchange.inspecting
+
+    async def _pass_on(self, exchange: Exchange) -> None:
+        """Answers every message at once, and reads what it held."""
+        while True:
+            message = await self._read()
+            if message is EOF:
+                return
+            if message.HasField("response_body"):
+                if await self._step(exchange, message.response_body):
+                    return
+            elif message.HasField("response_trailers"):
+                await self._trailers(exchange)
+                return
+
+    async def _step(self, exchange: Exchange, body: Any) -> bool:
+        """One body message after the release. True when nothing is left to read."""
+        self._chunks += 1
+        if self._services.terminate or body.end_of_stream:
+            return await self._judge_first(exchange, body)
+        if not self._silent:
+            await self._write(replies.CONTINUE_BODY)
+        exchange.feed(body.body, False)
+        return not exchange.inspecting and await self._farewell(exchange)
+
+    async def _judge_first(self, exchange: Exchange, body: Any) -> bool:
+        """Inspects before answering, because the answer depends on the verdict."""
+        exchange.feed(body.body, body.end_of_stream)
+        if exchange.inspecting:
+            await self._answer(replies.CONTINUE_BODY)
+            return False
+        if self._services.terminate and exchange.corrupt and exchange.terminable:
+            await self._answer(exchange.termination_reply())
+            # The cut follows with the next message, so that the error event reaches the client.
+            if not body.end_of_stream and await self._read() is not EOF:
+                await self._answer(replies.STOP)
+        else:
+            await self._answer(exchange.last_reply())
+        return True
+
+    async def _farewell(self, exchange: Exchange) -> bool:
+        """The verdict is final before the end: the next answer carries it, and ends the RPC."""
+        exchange.close()  # the book need not wait for that message
+        message = await self._read()
+        if message is not EOF and message.HasField("response_body"):
+            self._chunks += 1
+            await self._answer(exchange.last_reply())
+        return True
+
+    async def _trailers(self, exchange: Exchange) -> bool:
+        """Trailers end a body as well as ``end_of_stream`` does."""
+        exchange.feed(b"", True)
+        if not self._released:
+            await self._release(exchange, exchange.hold_ends() or Release.ENDED)
+        await self._answer(replies.CONTINUE_RESPONSE_TRAILERS)
+        return True
+
+    async def _answer(self, reply: bytes) -> None:
+        if not self._silent:
+            await self._write(reply)
+
+    async def _release(self, exchange: Exchange, reason: Release) -> None:
+        """Answers the headers and every message held back, in order."""
+        self._released = True
+        if self._timer is not None:
+            self._timer.cancel()
+        metrics = self._services.metrics
+        metrics.releases.labels(reason.value).inc()
+        if self._opened:
+            metrics.hold_seconds.observe(self._loop.time() - self._opened)
+        await self._answer(exchange.headers_reply())
+        for _ in range(self._held - 1):
+            await self._answer(replies.CONTINUE_BODY)
+        if self._held:
+            over = not exchange.inspecting
+            await self._answer(exchange.last_reply() if over else replies.CONTINUE_BODY)
+
+    def _set_timer(self, exchange: Exchange) -> None:
+        policy = self._services.hold
+        at = min(self._opened + policy.deadline, self._last_message + policy.gap)
+        self._timer = self._loop.call_at(at, self._on_timer, exchange)
+
+    def _on_timer(self, exchange: Exchange) -> None:
+        # Messages do not touch the timer; it finds out itself whether it rang too early.
+        if self._released:
+            return
+        now, policy = self._loop.time(), self._services.hold
+        late = now >= self._opened + policy.deadline
+        if not late and now < self._last_message + policy.gap:
+            self._set_timer(exchange)
+            return
+        reason = Release.DEADLINE if late else Release.GAP
+        self._flushing = self._loop.create_task(self._release(exchange, reason))
+        self._flushing.add_done_callback(_seen)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    # The stream may be gone before the loop awaits the task; its error is then no news.
+    if not task.cancelled():
+        task.exception()

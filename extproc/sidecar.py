@@ -1,0 +1,125 @@
+"""Puts the rooms together: settings in, a running sidecar out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+
+from extproc.admin import AdminServer, make_app
+from extproc.config import Settings
+from extproc.detect import default_catalogue
+from extproc.health import DetectorSettings, HealthSettings, Ledger
+from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
+from extproc.signals import Metrics
+from extproc.units import ContextClasses, Registry, Unit
+from extproc.wire import Limits, Router
+
+log = logging.getLogger(__name__)
+
+
+def make_services(settings: Settings) -> Services:
+    """What all streams share, as ``settings`` want it."""
+    units = [
+        Unit(
+            **unit.model_dump(exclude={"clusters", "fallback", "detectors_off"}),
+            fallback=tuple(unit.fallback),
+            detectors_off=frozenset(unit.detectors_off),
+        )
+        for unit in settings.units
+    ]
+    clusters = {cluster: unit.id for unit in settings.units for cluster in unit.clusters}
+    health = settings.health
+    ledger = Ledger(
+        units,
+        HealthSettings(
+            DetectorSettings(health.baseline_rate, health.observe_at, health.alpha),
+            health.clear_after,
+        ),
+    )
+    metrics = Metrics()
+    metrics.watch(ledger)
+    off = frozenset(settings.detectors_off)
+    return Services(
+        registry=Registry(units, clusters),
+        ledger=ledger,
+        metrics=metrics,
+        contexts=ContextClasses(
+            [(entry.name, entry.up_to_bytes) for entry in settings.context_classes],
+            settings.largest_class,
+        ),
+        router=Router(settings.paths),
+        limits=Limits(
+            settings.limits.body_bytes, settings.limits.message_bytes, settings.limits.expansion
+        ),
+        hold=HoldPolicy(**settings.hold.model_dump()),
+        terminate=settings.late_verdict == "terminate",
+        catalogue=default_catalogue(off),
+        catalogues={
+            unit.id: default_catalogue(off | unit.detectors_off)
+            for unit in units
+            if unit.detectors_off
+        },
+    )
+
+
+class Sidecar:
+    """One running sidecar. ``start`` raises OSError when an address cannot be had."""
+
+    def __init__(self, settings: Settings) -> None:
+        grpc, tls = settings.grpc, settings.grpc.tls
+        self._drain_seconds = grpc.drain_seconds
+        self._serving = False
+        self.services = make_services(settings)
+        self._server = Server(
+            ServerSettings(
+                grpc.address,
+                int(grpc.unix_mode, 8),
+                Tls(tls.cert_file, tls.key_file, tls.client_ca_file) if tls else None,
+                grpc.max_message_bytes,
+                grpc.max_connection_age,
+            ),
+            self.services,
+        )
+        app = make_app(self.services, lambda: self._serving)
+        self._admin = AdminServer(app, settings.admin.address)
+        self._addresses = (grpc.address, settings.admin.address)
+
+    async def start(self) -> None:
+        """Serves on both addresses."""
+        await self._admin.start()
+        try:
+            await self._server.start()
+        except BaseException:
+            await self._admin.stop()
+            raise
+        self._serving = True
+        log.info("serving ext_proc on %s, admin on %s", *self._addresses)
+
+    async def drain(self) -> None:
+        """Takes no new streams, lets open ones end, then stops.
+
+        The admin server answers until the last: Envoy's health checks must not fail meanwhile.
+        """
+        self._serving = False
+        log.info("draining: open streams get %g s", self._drain_seconds)
+        await self._server.drain(self._drain_seconds)
+        await self._admin.stop()
+        log.info("stopped")
+
+    async def run(self) -> None:
+        """Serves until SIGTERM or SIGINT; a second one ends the drain."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        main = asyncio.current_task()
+
+        def on_signal() -> None:
+            if stop.is_set() and main is not None:
+                main.cancel()
+            stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        await self.start()
+        await stop.wait()
+        await self.drain()
