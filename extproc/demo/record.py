@@ -39,7 +39,14 @@ async def record(folder: Path) -> dict[str, list[Recording]]:
     async with aiohttp.ClientSession() as session:
         with Processes(folder) as processes:
             for path, port, name in ((model, healthy, "healthy"), (bad, corrupt, "corrupt")):
-                command = [sys.executable, "-m", "extproc.demo.llamacpp", str(path), str(port), name]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "extproc.demo.llamacpp",
+                    str(path),
+                    str(port),
+                    name,
+                ]
                 process = processes.start(name, command)
                 await wait_ready(process, answers(session, f"http://127.0.0.1:{port}/health"))
             return {

@@ -101,12 +101,14 @@ async def test_units_are_described(client: Client, services: Services) -> None:
     assert await one.json() == first
 
 
-async def test_healthz_says_what_it_has_seen_and_whether_it_serves(services: Services) -> None:
-    for serving, status in ((True, 200), (False, 503)):
-        async with TestClient(TestServer(make_app(services, lambda: serving))) as client:
-            answer = await client.get("/healthz")
-            assert answer.status == status
-            assert (await answer.json())["responses_seen"] == 0
+@pytest.mark.parametrize(("serving", "status"), [(True, 200), (False, 503)])
+async def test_healthz_says_what_it_has_seen_and_whether_it_serves(
+    services: Services, serving: bool, status: int
+) -> None:
+    async with TestClient(TestServer(make_app(services, lambda: serving))) as client:
+        answer = await client.get("/healthz")
+        assert answer.status == status
+        assert (await answer.json())["responses_seen"] == 0
 
 
 @pytest.mark.parametrize(
