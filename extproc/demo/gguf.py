@@ -155,7 +155,11 @@ def token_zero(model: Gguf, text: str = "!") -> Iterator[Edit]:
     types = model.metadata["tokenizer.ggml.token_type"][1] + 12
     yield from _swap(model, types, types + 4 * other, 4)
     for key in model.metadata:
-        if key.startswith("tokenizer.ggml.") and key.endswith("_token_id") and not model.uint32(key):
+        if (
+            key.startswith("tokenizer.ggml.")
+            and key.endswith("_token_id")
+            and not model.uint32(key)
+        ):
             yield model.metadata[key][1], struct.pack("<I", other)
     for name in ("token_embd.weight", "output.weight"):
         if (rows := model.tensors.get(name)) is not None:

@@ -28,3 +28,10 @@ async def get_json(session: aiohttp.ClientSession, url: str) -> Any:
     async with session.get(url, timeout=_PATIENCE) as response:
         response.raise_for_status()
         return await response.json(content_type=None)
+
+
+async def get_text(session: aiohttp.ClientSession, url: str) -> str:
+    """The text at ``url``. Raises ``aiohttp.ClientError`` or ``TimeoutError``."""
+    async with session.get(url, timeout=_PATIENCE) as response:
+        response.raise_for_status()
+        return await response.text()

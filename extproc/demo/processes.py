@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,6 +26,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 """Loaded here: between fork and exec only the call itself is safe."""
 
 TAIL_LINES = 25
+_PREFIX = "SEMANTIC_EXTPROC_"
 
 
 class Process:
@@ -86,10 +87,11 @@ class Processes:
         for process in reversed(self._all):  # the last started depends on those before
             process.stop()
 
-    def start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> Process:
-        """Starts ``command``; both its outputs go to ``<logs>/<name>.log``."""
+    def start(self, name: str, command: Sequence[str]) -> Process:
+        """Starts ``command``; both its outputs go to ``<logs>/<name>.log``.
+
+        The sidecar's own settings in the environment are left out: they are not for the demo's.
+        """
         log = self._logs / f"{name}.log"
         parent = os.getpid()
         with log.open("wb") as out:
@@ -98,7 +100,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={key: value for key, value in os.environ.items() if key[:17] != _PREFIX},
                 start_new_session=True,
                 preexec_fn=lambda: _die_with(parent),
             )

@@ -36,10 +36,19 @@ async def record(folder: Path) -> dict[str, list[Recording]]:
     model, bad = llamacpp.find_model(), folder / "corrupt.gguf"
     gguf.corrupt_copy(model, bad)
     healthy, corrupt = free_ports(2)
-    async with aiohttp.ClientSession() as session:
+    # llama.cpp closes a connection after a stream without saying so: no request may reuse one.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
         with Processes(folder) as processes:
             for path, port, name in ((model, healthy, "healthy"), (bad, corrupt, "corrupt")):
-                command = [sys.executable, "-m", "extproc.demo.llamacpp", str(path), str(port), name]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "extproc.demo.llamacpp",
+                    str(path),
+                    str(port),
+                    name,
+                ]
                 process = processes.start(name, command)
                 await wait_ready(process, answers(session, f"http://127.0.0.1:{port}/health"))
             return {
