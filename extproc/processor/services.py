@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from extproc.detect import Catalogue, default_catalogue
 from extproc.health import Change, Ledger, Response
@@ -33,7 +32,7 @@ class Services:
     """Whether a stream that turns corrupt after its release is ended in band."""
 
     catalogue: Catalogue = field(default_factory=default_catalogue)
-    catalogues: Mapping[str, Catalogue] = MappingProxyType({})
+    catalogues: Mapping[str, Catalogue] = field(default_factory=dict)
     """Catalogues of units with a policy of their own."""
 
     clock: Callable[[], float] = time.time
