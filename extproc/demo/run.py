@@ -34,7 +34,7 @@ OVERTIME = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``seconds``: of load. ``keep``: a folder for logs and configuration that outlives the demo."""
+    """``seconds``: of load. ``keep``: the folder with logs and configuration outlives the demo."""
 
     seconds: float = 45.0
     upstream: Upstream = Upstream.LLAMACPP

@@ -53,8 +53,8 @@ class Summary:
 def summarize(
     board: Board, unit_b: str, rolled_out: float, seconds: float, upstream: str
 ) -> Summary:
-    """``unit_b``: the alias of unit B's build. ``rolled_out``: when the corrupt build was let loose,
-    on the board's clock."""
+    """``unit_b``: the alias of unit B's build. ``rolled_out``: when the corrupt build was given its
+    first requests, on the board's clock."""
     one, other, tally = board.rows[UNIT_A], board.rows[UNIT_B], board.tally
     at = board.quarantined_at
     return Summary(
