@@ -1,6 +1,6 @@
 """Records what the two builds answer: ``python -m extproc.demo.record``.
 
-For ``--upstream recorded``. Starts the healthy and the corrupt build, asks them the demo's prompts, and writes
+For ``--upstream recorded``. Starts both builds, asks them the demo's prompts, and writes
 ``recorded.json``. Fails if a healthy answer is degenerate or a corrupt one is not.
 """
 
