@@ -93,6 +93,9 @@ class HoldModel(_Model):
     )
     deadline: Seconds = Field(4.0, description="since the headers")
     gap: Seconds = Field(0.8, description="without a message; below Envoy's message_timeout")
+    patience: Annotated[float, Field(ge=0, le=3600)] = Field(
+        0, description="Envoy's max_message_timeout: a silent engine is then waited for; 0 if unset"
+    )
     observe_tokens: Annotated[int, Field(ge=0, le=512)] = Field(
         16, description="least tokens held while a unit is observed"
     )

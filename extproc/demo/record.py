@@ -1,6 +1,6 @@
-"""Records what the two builds answer, for ``--upstream recorded``: ``python -m extproc.demo.record``.
+"""Records what the two builds answer: ``python -m extproc.demo.record``.
 
-Starts the healthy and the corrupt build, asks them the demo's prompts, and writes
+For ``--upstream recorded``. Starts both builds, asks them the demo's prompts, and writes
 ``recorded.json``. Fails if a healthy answer is degenerate or a corrupt one is not.
 """
 
@@ -36,7 +36,9 @@ async def record(folder: Path) -> dict[str, list[Recording]]:
     model, bad = llamacpp.find_model(), folder / "corrupt.gguf"
     gguf.corrupt_copy(model, bad)
     healthy, corrupt = free_ports(2)
-    async with aiohttp.ClientSession() as session:
+    # llama.cpp closes a connection after a stream without saying so: no request may reuse one.
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
         with Processes(folder) as processes:
             for path, port, name in ((model, healthy, "healthy"), (bad, corrupt, "corrupt")):
                 command = [

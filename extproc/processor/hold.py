@@ -36,6 +36,11 @@ class HoldPolicy:
     the headers, and since the last message. ``gap`` must stay below the filter's
     ``message_timeout``, which Envoy starts anew with each message it sends. ``observe_tokens``:
     tokens that even an ordinary beginning waits for while its unit is observed.
+
+    ``patience``, in seconds: how long Envoy waits when asked to (its ``max_message_timeout``), 0
+    when it does not. With it a gap does not end a hold: Envoy is asked for more time instead. An
+    engine that sends its headers and then reads a long prompt is waited for that long, and
+    ``deadline`` counts from the first body message: before it there was nothing to withhold.
     """
 
     enabled: bool = True
@@ -44,6 +49,7 @@ class HoldPolicy:
     deadline: float = 4.0
     gap: float = 0.8
     observe_tokens: int = 16
+    patience: float = 0.0
 
 
 def decide(

@@ -36,6 +36,17 @@ CONTINUE_RESPONSE_TRAILERS: bytes = pb.ProcessingResponse(
     response_trailers=pb.TrailersResponse()
 ).SerializeToString()
 
+
+def more_time(seconds: float) -> bytes:
+    """Asks Envoy to wait longer for the answer to its last message.
+
+    Envoy grants it once a message, and no more than the filter's ``max_message_timeout``.
+    """
+    reply = pb.ProcessingResponse()
+    reply.override_message_timeout.FromNanoseconds(int(seconds * 1e9))
+    return bytes(reply.SerializeToString())
+
+
 Metadata = tuple[tuple[str, str], ...]
 """Dynamic metadata under our namespace, as pairs, so that it can be a cache key."""
 

