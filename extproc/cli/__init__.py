@@ -6,6 +6,7 @@ import typer
 
 from extproc import __version__
 from extproc.cli.config import config
+from extproc.cli.demo import demo
 from extproc.cli.serve import serve
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ def _main(
     pass
 
 
+app.command()(demo)
 app.command()(serve)
 app.command()(config)
 
