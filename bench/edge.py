@@ -80,7 +80,7 @@ def _sidecar(port: int, home: Path) -> list[str]:
 
 async def _play(channel: Any, messages: list[bytes], delays: list[float] | None = None) -> None:
     """One stream, message by message, as Envoy does after the hold: each waits for its answer."""
-    call = channel.stream_stream(METHOD)()  # type: ignore[call-arg]
+    call = channel.stream_stream(METHOD)()
     await call.write(messages[0])
     await call.write(messages[1])
     owed = 2  # the headers' answer may be held until a few body messages are there
@@ -128,11 +128,11 @@ def _cost(server: Server, streams: int, chunks: int) -> float:
 
 
 async def _open(port: int, streams: int, chunks: int) -> list[Any]:
-    channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+    channel: Any = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
     messages = [headers_message(), *body_messages(chunks + 1)[:-1]]
     calls = []
     for _ in range(streams):
-        call = channel.stream_stream(METHOD)()  # type: ignore[call-arg]
+        call = channel.stream_stream(METHOD)()
         for message in messages:
             await call.write(message)
         for _ in messages:

@@ -13,6 +13,7 @@ import grpc
 import uvloop
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 
+EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 HEADERS = pb.ProcessingResponse(response_headers=pb.HeadersResponse()).SerializeToString()
 BODY = pb.ProcessingResponse(response_body=pb.BodyResponse()).SerializeToString()
 
@@ -21,7 +22,7 @@ async def process(_: object, context: Any) -> None:
     """Answers until Envoy's last message."""
     while True:
         message = await context.read()
-        if message is grpc.aio.EOF:
+        if message is EOF:
             return
         body = message.WhichOneof("request") == "response_body"
         await context.write(BODY if body else HEADERS)

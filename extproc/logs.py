@@ -1,4 +1,8 @@
-"""Logging to standard error: JSON for machines, text for people. Never prompt or response text."""
+"""Logging to standard error: JSON for machines, text for people.
+
+Never prompt or response text: an exception is logged by its type and the places it passed, not by
+its message, which may quote what was being read.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,28 @@ import json
 import logging
 import sys
 import time
+import traceback
+from types import TracebackType
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({})))
 
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
-class JsonFormatter(logging.Formatter):
+
+class TextFormatter(logging.Formatter):
+    """One line a record, and the places of an exception below it."""
+
+    def formatException(self, ei: _ExcInfo) -> str:
+        """Type and places; no message."""
+        kind, _, trace = ei
+        places = (
+            f"  {frame.filename}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_tb(trace)
+        )
+        return "\n".join([kind.__name__ if kind else "no exception", *places])
+
+
+class JsonFormatter(TextFormatter):
     """One JSON object a line: time, level, logger, message, and whatever ``extra`` brought."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -23,18 +44,13 @@ class JsonFormatter(logging.Formatter):
         }
         content.update((key, value) for key, value in vars(record).items() if key not in _STANDARD)
         if record.exc_info:
-            content["exception"] = self._trace(record)
+            content["exception"] = self.formatException(record.exc_info)
         return json.dumps(content, default=str)
-
-    def _trace(self, record: logging.LogRecord) -> str:
-        return self.formatException(record.exc_info) if record.exc_info else ""
 
 
 def configure(level: str, form: str) -> None:
     """Sets up the root logger. ``level`` and ``form`` as the settings ``log`` name them."""
     handler = logging.StreamHandler(sys.stderr)
-    if form == "json":
-        handler.setFormatter(JsonFormatter())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    plain = "%(asctime)s %(levelname)s %(message)s"
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(plain))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

