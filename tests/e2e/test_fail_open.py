@@ -88,7 +88,7 @@ async def test_a_hold_on_a_stalled_upstream_ends_by_our_own_clock(gateway: Make)
     # Envoy would wait for its message_timeout here; the sidecar lets go first, on purpose.
     go = asyncio.Event()
     pieces = stream(["ha"] * 6 + [" she laughed"])
-    g = await gateway(paused(pieces, 4, asyncio.Event(), go))
+    g = await gateway(paused(pieces, 4, asyncio.Event(), go), sidecar={"hold": {"patience": 0}})
     asked = asyncio.create_task(g.ask(stream=True))
 
     async def let_go() -> bool:
