@@ -6,6 +6,7 @@ import typer
 
 from extproc import __version__
 from extproc.cli.config import config
+from extproc.cli.demo import demo
 from extproc.cli.serve import serve
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ def _main(
 
 app.command()(serve)
 app.command()(config)
+app.command()(demo)
 
 
 def main() -> None:
