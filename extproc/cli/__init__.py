@@ -37,6 +37,7 @@ def _main(
 app.command()(demo)
 app.command()(serve)
 app.command()(config)
+app.command()(demo)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -90,20 +90,23 @@ class Processes:
         for process in self._all:
             process.stop()
 
-    def start(self, name: str, command: Sequence[str]) -> Process:
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Process:
         """Starts ``command``; both its outputs go to ``<logs>/<name>.log``.
 
-        The sidecar's own settings in the environment are left out: they are not for the demo's.
+        ``environment`` comes on top of our own, without the settings of a sidecar of the user's.
         """
         log = self._logs / f"{name}.log"
         parent = os.getpid()
+        inherited = {key: text for key, text in os.environ.items() if not key.startswith(_PREFIX)}
         with log.open("wb") as out:
             popen = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={key: value for key, value in os.environ.items() if key[:17] != _PREFIX},
+                env={**inherited, **(environment or {})},
                 start_new_session=True,
                 preexec_fn=lambda: _die_with(parent),
             )

@@ -48,7 +48,7 @@ class LiveView:
             console=console,
         )
         self._task: TaskID | None = None
-        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live = Live(console=console, auto_refresh=False, transient=False)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -63,7 +63,10 @@ class LiveView:
         self._live.stop()
 
     def say(self, text: str, strong: bool = False) -> None:
-        self._console.print(Text(text, style="bold" if strong else ""))
+        line = Text(text, style="bold" if strong else "")
+        for state, colour in _COLOURS.items():
+            line.highlight_words([f"-> {state}"], f"bold {colour}")
+        self._console.print(line)
 
     def show(self, board: Board, elapsed: float, seconds: float, phase: str) -> None:
         if self._task is None:
@@ -114,7 +117,7 @@ def _table(board: Board) -> Table:
     for name in ("release", "state", "requests", "corrupt seen", "retried elsewhere"):
         table.add_column(name, justify="right" if name not in ("release", "state") else "left")
     table.add_column("corrupt delivered", justify="right")
-    table.add_column("Envoy")
+    table.add_column("Envoy", overflow="fold")
     for unit, row in board.rows.items():
         status = row.status
         table.add_row(

@@ -155,6 +155,11 @@ class Gateway:
         pairs = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
 
+    async def stat(self, name: str) -> int:
+        """A counter or gauge of Envoy's; 0 when there is none of that name."""
+        async with self._session.get(f"{self.envoy}/stats?filter=^{name}$") as response:
+            return int((await response.text()).rpartition(":")[2] or 0)
+
     async def flags(self, unit: str) -> frozenset[str]:
         """The flags that Envoy put on a unit (``unit_a``), as the front sees it."""
         return (await self._units())[unit]
