@@ -2,42 +2,57 @@
 
 from extproc.wire.encoding import UnknownEncoding
 from extproc.wire.events import (
+    Cause,
     Channel,
     Event,
     Failure,
     Finish,
+    Form,
     Layer,
     Logprobs,
     Malformed,
     NonFinite,
+    Scores,
+    Status,
     Terminator,
     Text,
     TooLarge,
     ToolCall,
+    Unterminated,
     Usage,
+    Vector,
 )
 from extproc.wire.reader import Framing, Limits, Reader
+from extproc.wire.request import OutputFormat, RequestFacts
 from extproc.wire.route import DIALECTS, Route, Router
 
 __all__ = [
     "DIALECTS",
+    "Cause",
     "Channel",
     "Event",
     "Failure",
     "Finish",
+    "Form",
     "Framing",
     "Layer",
     "Limits",
     "Logprobs",
     "Malformed",
     "NonFinite",
+    "OutputFormat",
     "Reader",
+    "RequestFacts",
     "Route",
     "Router",
+    "Scores",
+    "Status",
     "Terminator",
     "Text",
     "TooLarge",
     "ToolCall",
     "UnknownEncoding",
+    "Unterminated",
     "Usage",
+    "Vector",
 ]
