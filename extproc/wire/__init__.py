@@ -1,9 +1,11 @@
 """Bytes -> events. Sans-IO: no clock, no sockets, nothing that a body can make raise."""
 
+from extproc.wire.dialects import DIALECTS
 from extproc.wire.encoding import UnknownEncoding
 from extproc.wire.events import (
     Cause,
     Channel,
+    Ended,
     Event,
     Failure,
     Finish,
@@ -22,14 +24,16 @@ from extproc.wire.events import (
     Usage,
     Vector,
 )
-from extproc.wire.reader import Framing, Limits, Reader
+from extproc.wire.framing import Framing
+from extproc.wire.reader import Limits, Reader
 from extproc.wire.request import OutputFormat, RequestFacts
-from extproc.wire.route import DIALECTS, Route, Router
+from extproc.wire.route import Route, Router
 
 __all__ = [
     "DIALECTS",
     "Cause",
     "Channel",
+    "Ended",
     "Event",
     "Failure",
     "Finish",

@@ -206,6 +206,17 @@ class Unterminated(NamedTuple):
     expected: str
 
 
+class Ended(NamedTuple):
+    """The body was read to its end: always the last event, missing when a bound stopped the reading.
+
+    ``streamed`` tells a stream from a whole body. ``finishes`` tells whether the dialect gives a
+    finish reason for every choice of a complete answer, so that a missing one means something.
+    """
+
+    streamed: bool
+    finishes: bool
+
+
 Event: TypeAlias = (
     Status
     | Text
@@ -221,4 +232,5 @@ Event: TypeAlias = (
     | TooLarge
     | Terminator
     | Unterminated
+    | Ended
 )
