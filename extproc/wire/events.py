@@ -207,7 +207,7 @@ class Unterminated(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The body was read to its end: always the last event, missing when a bound stopped the reading.
+    """The body was read to its end: the last event, missing when a bound stopped the reading.
 
     ``streamed`` tells a stream from a whole body. ``finishes`` tells whether the dialect gives a
     finish reason for every choice of a complete answer, so that a missing one means something.

@@ -110,7 +110,7 @@ class Reader:
         else:
             self._rest(parser, out)
         self._stopped = True
-        dialect = self._dialect
+        dialect = self._dialect.chosen
         streamed = self._parser is not None
         if streamed and dialect.terminator and not (self._terminated or dialect.terminated):
             out.append(Unterminated(dialect.terminator))

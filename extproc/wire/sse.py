@@ -3,7 +3,8 @@
 Follows the event-stream format of the WHATWG HTML standard: CR, LF and CRLF end lines,
 lines that begin with a colon are comments, one space after the field's colon is dropped,
 several ``data`` lines join with LF, a blank line dispatches. (A leading BOM is skipped before
-the bytes come here.) Three departures, because a guard must not overlook what a lenient client would read: the
+the bytes come here.)
+Three departures, because a guard must not overlook what a lenient client would read: the
 buffered last message is dispatched by ``finish`` even when its blank line never came,
 bytes stay bytes (UTF-8 is checked where JSON is parsed), and a line that opens a JSON object
 without any field name is a message by itself (Ollama writes its mid-stream error so).

@@ -27,6 +27,11 @@ class Dialect:
         self.terminated = False
         """Whether the last word was among the chunks (``[DONE]`` is the reader's to notice)."""
 
+    @property
+    def chosen(self) -> Dialect:
+        """The dialect that is being read: this one, unless it is one that chooses another."""
+        return self
+
     def chunk(self, event: bytes, document: Any, out: list[Event]) -> None:
         """Events of one streamed document. ``event`` is the SSE event name, empty if none."""
         raise NotImplementedError
@@ -162,13 +167,10 @@ def token_logprobs(choice: int, items: Any, out: list[Event]) -> None:
             choice,
             tuple([string(entry.get("token")) for entry in entries]),
             tuple([number(entry.get("logprob")) for entry in entries]),
-            tuple(
-                [
-                    tuple(
-                        [number(top.get("logprob")) for top in objects(entry.get("top_logprobs"))]
-                    )
-                    for entry in entries
-                ]
-            ),
+            tuple([_alternatives(entry.get("top_logprobs")) for entry in entries]),
         )
     )
+
+
+def _alternatives(tops: Any) -> tuple[float | None, ...]:
+    return tuple([number(top.get("logprob")) for top in objects(tops)])

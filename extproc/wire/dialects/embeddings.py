@@ -48,10 +48,9 @@ class Embeddings(Dialect):
             usage(document, out)
 
     def _list(self, items: list[Any], out: list[Event], form: Form | None = None) -> None:
-        if items and all(item is None or type(item) in (int, float) for item in items):
-            if not all(item is None for item in items) or len(items) > 1:
-                vector(0, items, out, form)  # one input, and its vector is the body
-                return
+        if len(items) > 1 and all(item is None or type(item) in (int, float) for item in items):
+            vector(0, items, out, form)  # one input, and its vector is the body
+            return
         for place, item in enumerate(items):
             if type(item) is dict:
                 for field in _FIELDS:

@@ -33,15 +33,14 @@ class Sniffing(Dialect):
         self._chosen: Dialect | None = None
 
     @property
-    def chosen(self) -> Dialect | None:
-        """The dialect that was recognised."""
-        return self._chosen
+    def chosen(self) -> Dialect:
+        """The dialect that was recognised; this one while there is none."""
+        return self._chosen or self
 
     def chunk(self, event: bytes, document: Any, out: list[Event]) -> None:
         chosen = self._choose(document, out)
         if chosen is not None:
             chosen.chunk(event, document, out)
-            self.terminated = chosen.terminated
 
     def body(self, document: Any, out: list[Event]) -> None:
         chosen = self._choose(document, out)

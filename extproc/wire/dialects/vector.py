@@ -39,7 +39,7 @@ def _made(
 
 def _array(values: list[Any]) -> NDArray[np.float64]:
     """Numbers and nulls as float64. Raises for anything else."""
-    if not all([type(v) in (float, int) or v is None for v in values]):
+    if not all(type(v) in (float, int) or v is None for v in values):
         raise TypeError
     return np.array(values, dtype="<f8")
 
