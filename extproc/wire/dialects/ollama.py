@@ -30,6 +30,7 @@ class Ollama(Dialect):
 
     terminator = '"done": true'
     finishes = True
+    lines = True
 
     def __init__(self) -> None:
         super().__init__()
