@@ -26,6 +26,8 @@ def test_single_bytes_give_the_same_events(sample: Sample) -> None:
 def test_a_wrong_content_type_is_seen_through(sample: Sample, declared: Framing) -> None:
     if sample.framing is Framing.TEXT:
         pytest.skip("a text that is declared as JSON is not JSON")
+    if (sample.dialect, sample.framing, declared) == ("ollama", Framing.JSON, Framing.NDJSON):
+        pytest.skip("one document of its kind is a stream of one")
     assert read(sample.dialect, declared, [sample.body]) == sample.events
     assert read(sample.dialect, declared, bytewise(sample.body)) == sample.events
 
