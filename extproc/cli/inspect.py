@@ -17,7 +17,7 @@ import typer
 
 if TYPE_CHECKING:
     from extproc.cli.exchanges import Problem
-    from extproc.detect import Finding, Verdict
+    from extproc.detect import Catalogue, Finding, Verdict
     from extproc.inspection import Exchange
 
 
@@ -65,12 +65,12 @@ def inspect(
     problems = 0
     shown: list[tuple[Exchange, Verdict]] = []
     with ExitStack() as stack:
-        for item, verdict in _verdicts(paths, split, seed, catalogue, stack):
-            if isinstance(item, Problem):
+        for result in _verdicts(paths, split, seed, catalogue, stack):
+            if isinstance(result, Problem):
                 problems += 1
-                typer.echo(str(item), err=True)
+                typer.echo(str(result), err=True)
                 continue
-            assert verdict is not None  # noqa: S101
+            item, verdict = result
             kinds[verdict.kind] += 1
             if output is Output.JSON:
                 typer.echo(json.dumps(as_json(item, verdict), allow_nan=False))
@@ -104,8 +104,8 @@ def _finite(value: float) -> float | None:
 
 
 def _verdicts(
-    paths: list[str], split: int, seed: int, catalogue: Any, stack: ExitStack
-) -> Iterator[tuple[Exchange | Problem, Verdict | None]]:
+    paths: list[str], split: int, seed: int, catalogue: Catalogue, stack: ExitStack
+) -> Iterator[tuple[Exchange, Verdict] | Problem]:
     from extproc.cli.exchanges import Problem, read_exchanges
     from extproc.inspection import judge
 
@@ -115,13 +115,13 @@ def _verdicts(
         try:
             file = _open(path)
         except OSError as error:
-            yield Problem(path, "", f"cannot be read: {error.strerror or error}"), None
+            yield Problem(path, "", f"cannot be read: {error.strerror or error}")
             continue
         with file as stream:
             for item in read_exchanges("stdin" if path == "-" else path, stream):
                 advance(stream)
                 if isinstance(item, Problem):
-                    yield item, None
+                    yield item
                     continue
                 number += 1
                 pieces = cut(item.body, split, random.Random(f"{seed}/{number}"))
