@@ -1,10 +1,10 @@
 """Between the ledger, which never waits, and a store, which may: who saves what, and when.
 
 Rules:
-- ``put`` and ``touch`` return at once, whatever the store does.
+- ``evidence`` returns at once, whatever the store does.
 - A record is saved within ``batch`` seconds; one of a changed state together with the book, so
   that both are there after a crash or neither is.
-- A book that changed is saved each ``tick``, and at the end.
+- The book is handed to the store each ``tick``, and at the end.
 - A store that fails is logged once, retried with backoff, and loses nothing but the records that
   no longer fit the queue, which are counted.
 """
@@ -26,24 +26,12 @@ from extproc.health.stores.base import Book, Store, StoreError
 log = logging.getLogger(__name__)
 
 
-class Sink(Protocol):
-    """Where those who judge leave what is to be kept. Nothing here waits."""
-
-    def put(self, record: Evidence) -> None:
-        """A record to keep."""
-
-    def touch(self) -> None:
-        """The book changed."""
-
-
 @dataclass(frozen=True, slots=True)
 class KeeperSettings:
-    """Times in seconds. ``capacity``: records that wait at most. ``rest``: a store that nothing is
-    saved to is called all the same, for its retention."""
+    """Times in seconds. ``capacity``: records that wait at most. ``at_once``: most of one save."""
 
     batch: float = 0.03
     tick: float = 1.0
-    rest: float = 600.0
     capacity: int = 10_000
     at_once: int = 1_000
     backoff: float = 1.0
@@ -51,17 +39,17 @@ class KeeperSettings:
 
 
 class Watcher(Protocol):
-    """Who counts what goes wrong."""
+    """Who counts."""
 
     def record_dropped(self) -> None:
         """A record did not fit the queue."""
 
-    def store_failed(self) -> None:
-        """The store refused a save."""
+    def store_saved(self, ok: bool) -> None:
+        """The store took what it was given, or failed."""
 
 
 class Keeper:
-    """Saves to ``store``, which is open, what ``snapshot`` says and what ``put`` brings."""
+    """Saves to ``store``, which is open, what ``snapshot`` says and the records that come in."""
 
     def __init__(
         self,
@@ -75,11 +63,10 @@ class Keeper:
         self._watcher = watcher
         self._settings = settings
         self._queue: deque[Evidence] = deque()
-        self._changed = False
         self._urgent = False
         self._wake = asyncio.Event()
         self._saving = asyncio.Lock()
-        self._book_saved = self._called = float("-inf")
+        self._book_saved = float("-inf")
         self._trouble = ""
         self._dropped = 0
 
@@ -88,7 +75,7 @@ class Keeper:
         """Why the store fails, "" while it works."""
         return self._trouble
 
-    def put(self, record: Evidence) -> None:
+    def evidence(self, record: Evidence) -> None:
         """Takes a record. When the queue is full it is dropped, and counted."""
         if len(self._queue) >= self._settings.capacity:
             self._dropped += 1
@@ -96,12 +83,8 @@ class Keeper:
             return
         self._queue.append(record)
         if record.subject is Subject.STATE:
-            self._changed = self._urgent = True
+            self._urgent = True
         self._wake.set()
-
-    def touch(self) -> None:
-        """Notes that the book changed."""
-        self._changed = True
 
     async def run(self) -> None:
         """Saves until it is cancelled."""
@@ -120,7 +103,7 @@ class Keeper:
     async def flush(self, within: float = 5.0) -> bool:
         """Saves all there is now. True once it is durable; False when the store fails, or is not
         done within so many seconds."""
-        self._changed = self._urgent = True
+        self._urgent = True
         saving = asyncio.ensure_future(self._all())
         try:
             return await asyncio.wait_for(asyncio.shield(saving), within)
@@ -138,7 +121,7 @@ class Keeper:
         with suppress(StoreError, TimeoutError):
             await asyncio.wait_for(self._store.close(), within)
 
-    async def evidence(self, id: str) -> Evidence | None:
+    async def find(self, id: str) -> Evidence | None:
         """One record, also one that still waits to be saved. Raises StoreError."""
         for record in self._queue:
             if record.id == id:
@@ -166,16 +149,14 @@ class Keeper:
         """One call to the store, if there is anything to save. False when it failed."""
         async with self._saving:
             now = asyncio.get_running_loop().time()
-            due = self._urgent or now - self._book_saved >= self._settings.tick
-            with_book = self._changed and due
+            with_book = self._urgent or now - self._book_saved >= self._settings.tick
             records = tuple(islice(self._queue, self._settings.at_once))
-            if not (with_book or records or now - self._called >= self._settings.rest):
+            if not (with_book or records):
                 return True
-            # Before the snapshot: what changes while the store writes counts as changed.
-            if with_book:
-                self._changed = self._urgent = False
             self._wake.clear()
-            self._called = now
+            # Before the snapshot: what changes while the store writes is saved by the next call.
+            if with_book:
+                self._urgent = False
             try:
                 await self._store.save(self._snapshot() if with_book else None, records)
             except StoreError as error:
@@ -195,9 +176,9 @@ class Keeper:
             return True
 
     def _failed(self, reason: str) -> None:
-        self._watcher.store_failed()
+        self._watcher.store_saved(False)
         # Whole with the next save: the store may have to begin anew.
-        self._changed = self._urgent = True
+        self._urgent = True
         if not self._trouble:
             log.error(
                 "the store fails: %s. States are kept in memory and saved once it works", reason
@@ -205,6 +186,7 @@ class Keeper:
         self._trouble = reason
 
     def _works(self) -> None:
+        self._watcher.store_saved(True)
         if self._trouble:
             log.warning("the store works again; %d records were dropped meanwhile", self._dropped)
         self._trouble = ""

@@ -56,6 +56,7 @@ class SqliteStore:
         self._thread = ThreadPoolExecutor(1, "store")
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] = (0, 0)
+        self._saved = ""
 
     async def open(self) -> Book | None:
         """The book as last saved, None for a new file. Raises StoreError.
@@ -68,7 +69,8 @@ class SqliteStore:
     async def save(self, book: Book | None, records: Sequence[Evidence]) -> None:
         """Keeps both, in one transaction that is on the disk when this returns.
 
-        After a failure the next call opens the file anew, and needs the whole book.
+        A book that is as it was last time costs no writing. After a failure the next call opens
+        the file anew, and needs the whole book.
         """
         # The book is read here: the ledger goes on changing while the thread writes.
         content = json.dumps(book, separators=(",", ":")) if book is not None else None
@@ -127,6 +129,11 @@ class SqliteStore:
         rows: list[Row] = [
             (r.id, r.at, r.unit, json.dumps(r.as_dict(), separators=(",", ":"))) for r in records
         ]
+        if book == self._saved:
+            book = None
+        due = self._clock.due()
+        if book is None and not rows and due is None:
+            return
         try:
             connection.execute("BEGIN IMMEDIATE")
             if book is not None:
@@ -135,8 +142,9 @@ class SqliteStore:
             connection.executemany(
                 "INSERT OR IGNORE INTO evidence (id, at, unit, content) VALUES (?, ?, ?, ?)", rows
             )
-            self._prune(connection, bool(rows))
+            self._prune(connection, bool(rows), due)
             connection.execute("COMMIT")
+            self._saved = book or self._saved
         except BaseException:
             self._close()  # takes the transaction back
             raise
@@ -148,13 +156,12 @@ class SqliteStore:
             raise StoreError(f"{self.path}: was moved or removed; a new file is begun")
         return self._connection
 
-    def _prune(self, connection: sqlite3.Connection, grown: bool) -> None:
+    def _prune(self, connection: sqlite3.Connection, grown: bool, now: float | None) -> None:
         if grown:
             connection.execute(
                 "DELETE FROM evidence WHERE seq <= (SELECT max(seq) FROM evidence) - ?",
                 (self._max_records,),
             )
-        now = self._clock.due()
         if now is not None:
             # Up to the first record that is young enough: the order of arrival is certain, a
             # record's time is what the clock said.
@@ -177,6 +184,7 @@ class SqliteStore:
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
+        self._saved = ""
         if connection is not None:
             connection.close()
 

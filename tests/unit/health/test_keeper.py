@@ -30,8 +30,8 @@ class Watcher:
     def record_dropped(self) -> None:
         self.dropped += 1
 
-    def store_failed(self) -> None:
-        self.failures += 1
+    def store_saved(self, ok: bool) -> None:
+        self.failures += not ok
 
 
 class Moody(MemoryStore):
@@ -80,10 +80,14 @@ async def test_records_that_come_together_are_saved_together(
     keeper = Keeper(store, ledger.snapshot, watcher, NEVER)
     async with running(keeper):
         for number in range(5):
-            keeper.put(verdict(number))
+            keeper.evidence(verdict(number))
         await until(lambda: bool(store.calls))
-        await asyncio.sleep(0.05)
-    assert store.calls == [(None, [verdict(number).id for number in range(5)])]
+        keeper.evidence(verdict(9))
+        await until(lambda: len(store.calls) == 2)
+    assert store.calls == [
+        (ledger.snapshot(), [verdict(number).id for number in range(5)]),
+        (None, [verdict(9).id]),
+    ]
 
 
 async def test_a_changed_state_is_saved_with_its_book_at_once(
@@ -93,25 +97,23 @@ async def test_a_changed_state_is_saved_with_its_book_at_once(
     keeper = Keeper(store, ledger.snapshot, watcher, NEVER)
     async with running(keeper):
         ledger.change("a", State.QUARANTINE)
-        keeper.put(change(1))
+        keeper.evidence(change(1))
         await until(lambda: bool(store.calls))
     book, ids = store.calls[0]
     assert book == ledger.snapshot()
     assert ids == [change(1).id]
 
 
-async def test_a_book_that_changed_is_saved_at_the_tick_and_not_again(
-    ledger: FakeLedger, watcher: Watcher
-) -> None:
+async def test_the_book_is_handed_over_at_each_tick(ledger: FakeLedger, watcher: Watcher) -> None:
     store = Moody()
     keeper = Keeper(store, ledger.snapshot, watcher, QUICK)
     async with running(keeper):
-        keeper.touch()
-        await until(lambda: bool(store.calls))
-        await asyncio.sleep(0.3)
-        assert store.calls == [(ledger.snapshot(), [])]
-        keeper.touch()
         await until(lambda: len(store.calls) == 2)
+        ledger.change("a", State.OBSERVE)
+        seen = len(store.calls)
+        await until(lambda: len(store.calls) > seen)
+    assert store.calls[0] == ({"version": 1, "states": []}, [])
+    assert store.calls[-1] == (ledger.snapshot(), [])
 
 
 async def test_flush_returns_when_it_is_on_the_disk(
@@ -121,7 +123,7 @@ async def test_flush_returns_when_it_is_on_the_disk(
     await store.open()
     keeper = Keeper(store, ledger.snapshot, watcher, NEVER)
     ledger.change("a", State.QUARANTINE)
-    keeper.put(change(1))
+    keeper.evidence(change(1))
     assert await keeper.flush()
     # The process could be killed here: the file alone must tell.
     copies = [(tmp_path / "s.db").read_bytes(), (tmp_path / "s.db-wal").read_bytes()]
@@ -140,7 +142,7 @@ async def test_flush_empties_a_queue_longer_than_one_save(
     store = Moody()
     keeper = Keeper(store, ledger.snapshot, watcher, KeeperSettings(at_once=10))
     for number in range(35):
-        keeper.put(verdict(number))
+        keeper.evidence(verdict(number))
     assert await keeper.flush()
     assert len(await store.recent(limit=99)) == 35
 
@@ -151,10 +153,10 @@ async def test_nothing_waits_for_a_store_that_hangs(ledger: FakeLedger, watcher:
     keeper = Keeper(store, ledger.snapshot, watcher, KeeperSettings(batch=0.01, capacity=10))
     async with running(keeper):
         for number in range(25):
-            keeper.put(verdict(number))
+            keeper.evidence(verdict(number))
         assert watcher.dropped == 15
         assert not await keeper.flush(0.05)
-        assert await keeper.evidence(verdict(3).id) == verdict(3)
+        assert await keeper.find(verdict(3).id) == verdict(3)
         store.gate.set()
         assert await keeper.flush()
     assert len(await store.recent()) == 10
@@ -168,10 +170,10 @@ async def test_a_failing_store_is_told_once_and_loses_nothing(
     store.error = error
     keeper = Keeper(store, ledger.snapshot, watcher, QUICK)
     async with running(keeper):
-        keeper.put(verdict(1))
+        keeper.evidence(verdict(1))
         await until(lambda: watcher.failures >= 3)
         assert keeper.trouble == (str(error) or "ZeroDivisionError")
-        keeper.put(change(2))
+        keeper.evidence(change(2))
         assert not await keeper.flush()
         store.error = None
         await until(lambda: not keeper.trouble)
@@ -194,7 +196,7 @@ async def test_the_disk_that_lost_its_file_gets_the_whole_book_again(
     for file in sorted(tmp_path.iterdir()):  # noqa: ASYNC240
         file.unlink()
     async with running(keeper):
-        keeper.put(verdict(1))
+        keeper.evidence(verdict(1))
         await until(lambda: watcher.failures == 1)
         await until(lambda: not keeper.trouble)
     await keeper.close()
@@ -209,12 +211,11 @@ async def test_close_saves_the_rest_and_does_not_hang(
 ) -> None:
     store = Moody()
     keeper = Keeper(store, ledger.snapshot, watcher, NEVER)
-    keeper.put(verdict(1))
-    keeper.touch()
+    keeper.evidence(verdict(1))
     await keeper.close()
     assert store.calls == [(ledger.snapshot(), [verdict(1).id])]
     store.gate.clear()
-    keeper.put(verdict(2))
+    keeper.evidence(verdict(2))
     await keeper.close(0.05)
     assert "1 records could not be saved" in caplog.text
 
@@ -223,20 +224,10 @@ async def test_what_still_waits_is_found(ledger: FakeLedger, watcher: Watcher) -
     store = Moody()
     await store.save(None, [verdict(1), verdict(2, "b")])
     keeper = Keeper(store, ledger.snapshot, watcher)
-    keeper.put(verdict(3))
-    keeper.put(verdict(4, "b"))
+    keeper.evidence(verdict(3))
+    keeper.evidence(verdict(4, "b"))
     assert await keeper.recent() == [verdict(4, "b"), verdict(3), verdict(2, "b"), verdict(1)]
     assert await keeper.recent("b", 1) == [verdict(4, "b")]
     assert await keeper.recent("b") == [verdict(4, "b"), verdict(2, "b")]
-    assert await keeper.evidence(verdict(4).id) == verdict(4, "b")
-    assert await keeper.evidence(verdict(1).id) == verdict(1)
-
-
-async def test_a_store_at_rest_is_called_for_its_retention(
-    ledger: FakeLedger, watcher: Watcher
-) -> None:
-    store = Moody()
-    keeper = Keeper(store, ledger.snapshot, watcher, KeeperSettings(tick=0.01, rest=0.05))
-    async with running(keeper):
-        await until(lambda: len(store.calls) >= 3)
-    assert set(map(str, store.calls)) == {"(None, [])"}
+    assert await keeper.find(verdict(4).id) == verdict(4, "b")
+    assert await keeper.find(verdict(1).id) == verdict(1)

@@ -75,6 +75,17 @@ async def test_a_record_that_is_saved_twice_is_kept_once(tmp_path: Path) -> None
         assert await store.recent() == [verdict(2), verdict(1)]
 
 
+async def test_a_book_that_did_not_change_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with opened(path) as (store, _):
+        await store.save({"version": 1}, [])
+        before = (tmp_path / "s.db-wal").read_bytes()
+        await store.save({"version": 1}, [])
+        assert (tmp_path / "s.db-wal").read_bytes() == before
+        await store.save({"version": 2}, [])
+        assert (tmp_path / "s.db-wal").read_bytes() != before
+
+
 async def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with opened(path) as (store, _):
