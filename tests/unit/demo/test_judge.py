@@ -65,7 +65,7 @@ def test_a_stream_is_read_as_the_whole_it_adds_up_to() -> None:
 
 @pytest.mark.parametrize("broken", [b"upstream connect error", b"[]", b'"x"', b""])
 def test_what_is_no_answer_is_said(broken: bytes) -> None:
-    with pytest.raises(ValueError, match="JSON|Expecting value"):
+    with pytest.raises(ValueError, match=r"JSON|Expecting value"):
         judge.read_json(broken)
 
 
