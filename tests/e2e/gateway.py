@@ -22,7 +22,6 @@ from extproc.demo.processes import Process, Processes, wait_ready
 from tests.e2e.upstream import Upstream
 
 CHAT = "/v1/chat/completions"
-ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class Got(NamedTuple):
@@ -94,7 +93,7 @@ class Gateway:
         path = self.folder / "extproc.yaml"
         path.write_text(yaml.safe_dump(settings))
         command = [sys.executable, "-m", "extproc", "serve", "--config", str(path)]
-        self.process = self._processes.start("sidecar", command, {"PYTHONPATH": ROOT})
+        self.process = self._processes.start("sidecar", command)
         await wait_ready(self.process, answers(self._session, f"{self.admin}/healthz"))
 
     async def _start_envoy(self, ports: dict[int, int]) -> None:
