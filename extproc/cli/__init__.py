@@ -7,6 +7,8 @@ import typer
 from extproc import __version__
 from extproc.cli.config import config
 from extproc.cli.demo import demo
+from extproc.cli.detectors import detectors
+from extproc.cli.inspect import inspect
 from extproc.cli.serve import serve
 
 app = typer.Typer(
@@ -34,9 +36,8 @@ def _main(
     pass
 
 
-app.command()(serve)
-app.command()(config)
-app.command()(demo)
+for command in (demo, serve, config, inspect, detectors):
+    app.command()(command)
 
 
 def main() -> None:

@@ -1,7 +1,21 @@
 """Events -> findings -> verdict. Pure and incremental: no clock, no I/O."""
 
-from extproc.detect.catalogue import Catalogue, default_catalogue
+from extproc.detect.catalogue import Catalogue, Entry, default_catalogue, entries, reason_names
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
 from extproc.detect.inspector import Inspector
+from extproc.detect.policy import Baseline, Policy
 
-__all__ = ["Catalogue", "Finding", "Inspector", "Kind", "Verdict", "Weight", "default_catalogue"]
+__all__ = [
+    "Baseline",
+    "Catalogue",
+    "Entry",
+    "Finding",
+    "Inspector",
+    "Kind",
+    "Policy",
+    "Verdict",
+    "Weight",
+    "default_catalogue",
+    "entries",
+    "reason_names",
+]

@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from extproc.detect.asked import NOTHING_ASKED, Asked
 from extproc.detect.finding import Finding
-from extproc.wire import Event
+from extproc.detect.tail import Tail
+from extproc.wire import Channel, Event, RequestFacts
+
+CUT_OFF = frozenset({"length", "max_tokens", ""})
+"""Finish reasons of a text that did not end by itself; "" where none came.
+
+A loop runs into the token limit; a wanted repetition stops by itself. So the limits of what looks
+like a loop are lower where the text was cut off.
+"""
+
+POLICY_ENDINGS = frozenset({"content_filter", "refusal", "safety", "abort"})
+"""Finish reasons by which somebody stopped the engine: what is missing then, is missing rightly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known before the first event, and to which text the detector is set."""
+
+    request: RequestFacts = RequestFacts()
+    channel: Channel = Channel.CONTENT
+    asked: Asked = NOTHING_ASKED
 
 
 @dataclass(slots=True)
@@ -21,17 +42,38 @@ class Ending:
 
 
 class TextDetector(Protocol):
-    """Reads the text of one channel of one choice, in pieces as they arrive."""
+    """Reads one channel of one choice, ``stride`` characters at a time.
 
-    def feed(self, text: str, tokens: int) -> Finding | None:
-        """A finding as soon as the text so far proves it. ``tokens`` is 0 when unknown."""
+    Blocks are cut at multiples of the stride whatever the pieces were that arrived, so the same
+    text gives the same findings however it was split.
+    """
 
-    def finish(self, reason: str) -> Finding | None:
+    name: ClassVar[str]
+    stride: ClassVar[int]
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        """A finding as soon as the text proves it. The last ``fresh`` characters are new."""
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
         """A finding that only the end allows. ``reason`` is the finish reason, "" if none came."""
+
+
+class DeltaDetector(Protocol):
+    """Reads one channel of one choice as its deltas arrive: the token boundaries are evidence."""
+
+    name: ClassVar[str]
+
+    def delta(self, text: str, tokens: int) -> Finding | None:
+        """One delta. ``tokens`` is 0 when the text is a whole body."""
+
+    def finish(self, tail: Tail, reason: str, completion_tokens: int) -> Finding | None:
+        """``completion_tokens`` is -1 unless this channel has them all."""
 
 
 class EventDetector(Protocol):
     """Reads every event of a response."""
+
+    name: ClassVar[str]
 
     def feed(self, event: Event) -> Finding | None:
         """A finding as soon as the events so far prove it."""

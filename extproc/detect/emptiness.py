@@ -2,54 +2,76 @@
 
 from __future__ import annotations
 
-from extproc.detect.detector import Ending
+from typing import ClassVar
+
+from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Ending, Setting
 from extproc.detect.finding import Finding, Weight
-from extproc.wire import Event, Text, ToolCall
+from extproc.wire import Event, Text, ToolCall, Usage
 
 
 class Emptiness:
     """Judges a whole response: text in any channel of any choice, or a tool call, is text.
 
-    ``tokens`` (count): a stop token and a template's closing tags may stand alone; eight tokens
-    that all decode to nothing may not. Source: the smallest reported case had 16.
+    ``no_text``, ``empty_deltas`` (count): a stop token and a template's closing tags may stand
+    alone; eight tokens that all decode to nothing may not. Source: the smallest reported case
+    had 16. ``empty_tail`` (count): text, then tokens that show nothing up to the token limit.
+    ``thin``: more tokens than ASCII characters, which no tokenizer needs; withheld reasoning can
+    look so, hence a hint.
     """
 
-    __slots__ = ("_done", "_empty", "_seen", "_tokens")
+    __slots__ = ("_ascii", "_chars", "_done", "_empty", "_reasoning", "_seen", "_tokens", "_tool")
 
-    name = "emptiness"
+    name: ClassVar[str] = "emptiness"
 
     def __init__(self, tokens: int = 8) -> None:
         self._tokens = tokens
-        self._empty = 0  # streamed deltas with an empty text
-        self._seen = False
+        self._empty = 0  # empty deltas since the last text
+        self._seen = self._tool = False
+        self._chars = 0
+        self._ascii = True
+        self._reasoning = 0
         self._done = False
 
+    @classmethod
+    def create(cls, setting: Setting) -> Emptiness:
+        return cls()
+
     def feed(self, event: Event) -> Finding | None:
-        if self._seen:
-            return None
         if type(event) is Text:
             if event.text:
                 self._seen = True
+                self._empty = 0
+                self._chars += len(event.text)
+                if self._ascii and not event.text.isascii():
+                    self._ascii = False
             else:
                 self._empty += event.tokens
                 # Engines hold back text behind a few empty deltas, not behind sixteen.
-                if self._empty >= 2 * self._tokens and not self._done:
-                    return self._found("empty_deltas", self._empty)
+                if self._empty == 2 * self._tokens and not self._seen and not self._tool:
+                    return self._found("empty_deltas", self._empty, Weight.PROOF)
         elif type(event) is ToolCall:
-            self._seen = True
+            self._tool = True
+            self._empty = 0
+        elif type(event) is Usage:
+            self._reasoning = max(self._reasoning, event.reasoning_tokens)
         return None
 
     def finish(self, ending: Ending) -> Finding | None:
-        if self._seen or self._done or "content_filter" in ending.reasons.values():
+        reasons = set(ending.reasons.values())
+        if self._done or reasons & POLICY_ENDINGS:
             return None
-        if ending.completion_tokens >= self._tokens:
-            return self._found("no_text", ending.completion_tokens)
-        if self._empty >= self._tokens:
-            return self._found("no_text", self._empty)
+        shown = ending.completion_tokens - self._reasoning
+        if not self._seen and not self._tool:
+            count = max(shown, self._empty)
+            return self._found("no_text", count, Weight.PROOF) if count >= self._tokens else None
+        cut = bool(reasons & CUT_OFF) or not reasons
+        if self._empty >= 3 * self._tokens:
+            return self._found("empty_tail", self._empty, Weight.PROOF if cut else Weight.HINT)
+        if self._ascii and shown >= 48 and not self._tool and self._chars < 0.6 * shown:
+            return self._found("thin", shown, Weight.HINT)
         return None
 
-    def _found(self, reason: str, value: int) -> Finding:
+    def _found(self, reason: str, value: int, weight: Weight) -> Finding:
         self._done = True
-        return Finding(
-            self.name, reason, value, self._tokens, Weight.PROOF, f"{value} tokens, no text"
-        )
+        shape = f"{value} tokens, {self._chars} characters"
+        return Finding(self.name, reason, value, self._tokens, weight, shape)

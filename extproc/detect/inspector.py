@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extproc.detect.asked import Asked
 from extproc.detect.beginning import Beginning
 from extproc.detect.catalogue import Catalogue, default_catalogue
-from extproc.detect.detector import Ending, TextDetector
+from extproc.detect.channel import ChannelText
+from extproc.detect.combination import two_hints_fit
+from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
-from extproc.wire import Channel, Event, Finish, Text, Usage
+from extproc.detect.policy import DEFAULT_POLICY, Policy
+from extproc.wire import Channel, Event, Finish, RequestFacts, Scores, Text, ToolCall, Usage, Vector
 
 _DEFAULT = default_catalogue()
 
 
 class Inspector:
     """Judges one response. Channels, choices and tool calls are judged apart.
+
+    ``request``: what was asked, if it is known. ``policy``: the unit's own rules; its ``off`` is
+    read here only when no catalogue is given.
 
     ``corrupt`` may be read after every feed and never goes back to False. Not to be used after
     ``finish`` but for reading.
@@ -23,10 +30,12 @@ class Inspector:
     __slots__ = (
         "_beginning",
         "_catalogue",
+        "_channels",
         "_ending",
         "_event_detectors",
+        "_policy",
         "_readable",
-        "_text_detectors",
+        "_setting",
         "corrupt",
         "findings",
         "first_token",
@@ -36,10 +45,23 @@ class Inspector:
     MAX_CHANNELS = 64
     """Channels judged apart in one response; a body that opens more is not worth the memory."""
 
-    def __init__(self, catalogue: Catalogue = _DEFAULT) -> None:
+    MAX_FINDINGS = 32
+    """Findings kept of one response; a proof is always kept."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue | None = None,
+        request: RequestFacts | None = None,
+        policy: Policy = DEFAULT_POLICY,
+    ) -> None:
+        if catalogue is None:
+            catalogue = default_catalogue(policy.off) if policy.off else _DEFAULT
         self._catalogue = catalogue
-        self._event_detectors = catalogue.event_detectors()
-        self._text_detectors: dict[tuple[int, Channel, int], list[TextDetector]] = {}
+        self._policy = policy
+        request = request or RequestFacts()
+        self._setting = Setting(request, Channel.CONTENT, Asked(request))
+        self._event_detectors = catalogue.event_detectors(self._setting)
+        self._channels: dict[tuple[int, Channel, int], ChannelText] = {}
         self._ending = Ending()
         self._beginning = Beginning()
         self._readable = False
@@ -58,30 +80,32 @@ class Inspector:
     def feed(self, events: Iterable[Event]) -> None:
         """Takes the next events."""
         for event in events:
-            kind = type(event)
-            if kind is Text:
+            if type(event) is Text:
                 self._readable = True
-                self._text(event)  # type: ignore[arg-type]
-            elif kind is Finish:
+                self._text(event)
+            elif type(event) is Finish:
                 self._readable = True
-                self._ending.reasons[event.choice] = event.reason  # type: ignore[union-attr]
-            elif kind is Usage:
-                tokens = event.completion_tokens  # type: ignore[union-attr]
-                self._ending.completion_tokens = max(self._ending.completion_tokens, tokens)
+                self._ending.reasons[event.choice] = event.reason
+            elif type(event) is Usage:
+                ending = self._ending
+                ending.completion_tokens = max(ending.completion_tokens, event.completion_tokens)
+            elif type(event) in (Vector, Scores, ToolCall):
+                self._readable = True
             for detector in self._event_detectors:
                 if (finding := detector.feed(event)) is not None:
                     self._found(finding)
 
     def finish(self) -> Verdict:
         """Takes the end of the response, and says what it was."""
-        reasons = self._ending.reasons
-        for (choice, _, _), detectors in self._text_detectors.items():
-            for detector in detectors:
-                if (finding := detector.finish(reasons.get(choice, ""))) is not None:
-                    self._found(finding)
+        ending = self._ending
+        alone = ending.completion_tokens if len(self._channels) == 1 else -1
+        for (choice, _, _), channel in self._channels.items():
+            channel.finish(ending.reasons.get(choice, ""), alone)
         for watcher in self._event_detectors:
-            if (finding := watcher.finish(self._ending)) is not None:
+            if (finding := watcher.finish(ending)) is not None:
                 self._found(finding)
+        if not self.corrupt and (finding := two_hints_fit(self.findings)) is not None:
+            self._found(finding)
         return self.verdict()
 
     def verdict(self) -> Verdict:
@@ -99,22 +123,36 @@ class Inspector:
 
     def _text(self, event: Text) -> None:
         self.tokens += event.tokens
-        if not event.text:
+        text = event.text
+        if not text:
             return
         if not self._beginning.ordinary:
-            self._beginning.feed(event.text)
-        key = (event.choice, event.channel, event.part)
-        detectors = self._text_detectors.get(key)
-        if detectors is None:
-            if len(self._text_detectors) == self.MAX_CHANNELS:
+            self._beginning.feed(text)
+        key = event[0], event[1], event[4]
+        channel = self._channels.get(key)
+        if channel is None:
+            if len(self._channels) == self.MAX_CHANNELS:
                 return
-            detectors = self._text_detectors[key] = self._catalogue.text_detectors()
-        for detector in detectors:
-            if (finding := detector.feed(event.text, event.tokens)) is not None:
-                self._found(finding)
+            channel = self._channels[key] = self._open(event.channel)
+        channel.feed(text, event.tokens)
+
+    def _open(self, channel: Channel) -> ChannelText:
+        setting = self._setting
+        if channel is not setting.channel:
+            setting = Setting(setting.request, channel, setting.asked)
+        return ChannelText(
+            self._catalogue.text_detectors(setting),
+            self._catalogue.delta_detectors(setting),
+            self._found,
+        )
 
     def _found(self, finding: Finding) -> None:
-        self.findings.append(finding)
-        if finding.weight is Weight.PROOF and not self.corrupt:
+        weighed = self._policy.weigh(finding)
+        if weighed is None:
+            return
+        proof = weighed.weight is Weight.PROOF
+        if len(self.findings) < self.MAX_FINDINGS or (proof and not self.corrupt):
+            self.findings.append(weighed)
+        if proof and not self.corrupt:
             self.corrupt = True
             self.first_token = self.tokens

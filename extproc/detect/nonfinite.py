@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
-from extproc.detect.detector import Ending
+from typing import ClassVar
+
+from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Weight
-from extproc.wire import Event, Logprobs, NonFinite
+from extproc.wire import Cause, Event, Failure, NonFinite, Scores, Vector
 
 
 class NonFiniteValues:
     """``literal``: NaN or Infinity written into JSON, which no JSON value may be.
-
-    ``null_logprob``: a generated token without a log probability. The first token may lack one
-    (under echo, nothing precedes it); a later one has none only when the logits were NaN, which
-    JSON encoders write as null. Source: recorded vLLM, llama.cpp and llama-cpp-python responses
-    with a NaN weight, where every value is null.
+    ``vector``: null, NaN or infinity inside an embedding, also hidden in base64.
+    ``score``: a rerank score that is null or NaN.
+    ``admitted``: the engine's own error says that a value was not finite, or its grammar or
+    accelerator failed ("Out of range float values are not JSON compliant" is a NaN that met a
+    strict encoder).
+    Source: recorded vLLM, llama.cpp and llama-cpp-python responses with a NaN weight.
     """
 
-    __slots__ = ("_done", "_nulls", "_values")
+    __slots__ = ("_done",)
 
-    name = "nonfinite"
+    name: ClassVar[str] = "nonfinite"
 
-    def __init__(self, nulls: int = 2) -> None:
-        self._nulls = nulls
-        self._values: dict[
-            int, tuple[int, int]
-        ] = {}  # choice -> (log probabilities, nulls past the first)
+    def __init__(self) -> None:
         self._done = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> NonFiniteValues:
+        return cls()
 
     def feed(self, event: Event) -> Finding | None:
         if self._done:
             return None
         if type(event) is NonFinite:
-            self._done = True
-            return Finding(
-                self.name, "literal", 1, 1, Weight.PROOF, f"{event.literal} at {event.path}"
-            )
-        if type(event) is Logprobs:
-            seen, nulls = self._values.get(event.choice, (0, 0))
-            nulls += event.values.count(None)
-            if not seen and event.values and event.values[0] is None:
-                nulls -= 1
-            self._values[event.choice] = (seen + len(event.values), nulls)
-            if nulls >= self._nulls:
-                self._done = True
-                return Finding(
-                    self.name,
-                    "null_logprob",
-                    nulls,
-                    self._nulls,
-                    Weight.PROOF,
-                    f"{nulls} null logprobs",
-                )
+            return self._found("literal", 1, f"{event.literal} at {event.path}")
+        if type(event) is Vector:
+            if bad := event.nulls + event.non_finite:
+                return self._found("vector", bad, f"{bad} values of vector {event.position}")
+        elif type(event) is Scores:
+            if bad := sum(value is None or value != value for value in event.values):
+                return self._found("score", bad, f"{bad} of {len(event.values)} scores")
+        elif type(event) is Failure and event.cause is Cause.NON_FINITE:
+            return self._found("admitted", 1, event.cause)
         return None
 
     def finish(self, ending: Ending) -> Finding | None:
         return None
+
+    def _found(self, reason: str, value: int, shape: str) -> Finding:
+        self._done = True
+        return Finding(self.name, reason, value, 1, Weight.PROOF, shape)

@@ -15,11 +15,12 @@ from extproc.processor import replies
 from extproc.processor.facts import ResponseHeaders, read_facts, read_headers
 from extproc.processor.hold import Release, decide
 from extproc.processor.services import Services
-from extproc.wire import Framing, Reader, UnknownEncoding
+from extproc.wire import Framing, Reader, Status, UnknownEncoding
 
 log = logging.getLogger(__name__)
 
 _UNCHECKED = Verdict(Kind.UNCHECKED)
+_STREAMS = frozenset({Framing.SSE, Framing.NDJSON})
 
 
 class Exchange:
@@ -39,7 +40,6 @@ class Exchange:
         "_verdict",
         "inspecting",
         "received",
-        "streamed",
     )
 
     def __init__(self, services: Services, request: Any, path: str = "", size: int = -1) -> None:
@@ -61,13 +61,13 @@ class Exchange:
         self._recorded = False
         self._marked = False
         self.received = 0
-        self.streamed = False
         self._inspector: Inspector | None = None
         self._reader: Reader | None = None
         self.inspecting = False
         if self._headers.marked:
             services.metrics.spoofed.labels(self._identity.unit).inc()
-        if self._headers.status == 200 and not request.response_headers.end_of_stream:
+        # An error is read too: a NaN that a strict encoder refused shows as a 500.
+        if not request.response_headers.end_of_stream:
             self._start(facts.path or path)
 
     def _start(self, path: str) -> None:
@@ -83,7 +83,7 @@ class Exchange:
             return
         catalogue = services.catalogues.get(self._identity.unit, services.catalogue)
         self._inspector = Inspector(catalogue)
-        self.streamed = route.framing is not Framing.JSON
+        self._inspector.feed((Status(headers.status),))
         self.inspecting = True
 
     @property
@@ -92,9 +92,15 @@ class Exchange:
         return self._inspector is not None and self._inspector.corrupt
 
     @property
+    def streamed(self) -> bool:
+        """Whether the body is a stream of documents, as far as its first bytes have told."""
+        return self._reader is not None and self._reader.framing in _STREAMS
+
+    @property
     def terminable(self) -> bool:
         """Whether an error event can be put into the body: a plain event stream."""
-        return self.streamed and not self._headers.content_encoding
+        sse = self._reader is not None and self._reader.framing is Framing.SSE
+        return sse and not self._headers.content_encoding
 
     def feed(self, data: bytes, ended: bool) -> None:
         """Reads a body message. ``ended``: it is the last."""
@@ -107,7 +113,7 @@ class Exchange:
                 self._inspector.feed(self._reader.finish())
                 self._verdict = self._inspector.finish()
                 self.inspecting = False
-            elif self._inspector.corrupt or self._reader.ended:
+            elif self._inspector.corrupt or self._reader.stopped:
                 self._verdict = self._inspector.verdict()
                 self.inspecting = False
         except Exception:

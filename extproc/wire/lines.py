@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from extproc.wire.framing import HEAD, Message
+
 
 class LineParser:
-    """Incremental splitter. ``limit`` bounds a line in bytes; a longer one is dropped, counted."""
+    """Incremental splitter. ``limit`` bounds a line in bytes; a longer one is dropped."""
 
-    __slots__ = ("_limit", "_overlong", "_pending", "_size", "dropped")
+    __slots__ = ("_head", "_limit", "_overlong", "_pending", "_size")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pending: list[bytes] = []
+        self._pending = bytearray()
         self._size = 0
         self._overlong = False
-        self.dropped = 0
-        """Lines left out because they passed the limit."""
+        self._head = b""  # of the overlong line
 
-    def feed(self, chunk: bytes) -> list[bytes]:
+    def feed(self, chunk: bytes) -> list[Message]:
         """Lines completed by ``chunk``."""
-        out: list[bytes] = []
+        out: list[Message] = []
         pieces = chunk.split(b"\n")
         tail = pieces.pop()
         for piece in pieces:
@@ -28,9 +29,9 @@ class LineParser:
             self._grow(tail)
         return out
 
-    def finish(self) -> list[bytes]:
+    def finish(self) -> list[Message]:
         """The last line, when no newline ended it."""
-        out: list[bytes] = []
+        out: list[Message] = []
         self._end(out)
         return out
 
@@ -40,18 +41,21 @@ class LineParser:
         return bool(self._pending or self._overlong)
 
     def _grow(self, piece: bytes) -> None:
+        if self._overlong or not piece:
+            return
         self._size += len(piece)
+        self._pending += piece
         if self._size > self._limit:
             self._overlong = True
+            self._head = bytes(self._pending[: min(HEAD, self._limit)])
             self._pending.clear()
-        elif piece:
-            self._pending.append(piece)
 
-    def _end(self, out: list[bytes]) -> None:
+    def _end(self, out: list[Message]) -> None:
         if self._overlong:
-            self.dropped += 1
-        elif line := b"".join(self._pending).strip():
-            out.append(line)
+            out.append(Message(b"", self._head, False))
+            self._head = b""
+        elif line := bytes(self._pending).strip():
+            out.append(Message(b"", line))
         self._pending.clear()
         self._size = 0
         self._overlong = False

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
+
+import orjson
 
 from extproc.wire import encoding
 from extproc.wire.dialects import Dialect
-from extproc.wire.events import Event, Layer, Malformed, Terminator, TooLarge
-from extproc.wire.json import Unreadable, loads
+from extproc.wire.events import Ended, Event, Layer, Malformed, Terminator, TooLarge, Unterminated
+from extproc.wire.framing import BLANK, Framing, Message, sniff
+from extproc.wire.json import Unreadable, lenient, loads
 from extproc.wire.lines import LineParser
 from extproc.wire.sse import SSEParser
-
-
-class Framing(StrEnum):
-    """How documents stand in the body."""
-
-    JSON = "json"
-    SSE = "sse"
-    NDJSON = "ndjson"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +30,22 @@ class Limits:
 
 
 class Reader:
-    """Sans-IO reader of one response body. Nothing that the body holds makes it raise."""
+    """Sans-IO reader of one response body. Nothing that the body holds makes it raise.
+
+    ``framing`` is what the headers promise; the first bytes may correct it. The constructor
+    raises UnknownEncoding for a content-encoding that cannot be decoded.
+    """
 
     __slots__ = (
         "_body",
         "_decoding",
         "_dialect",
-        "_dropped",
-        "_framing",
         "_limits",
-        "_read",
-        "_size",
+        "_parser",
+        "_sniffing",
         "_stopped",
+        "_terminated",
+        "framing",
     )
 
     def __init__(
@@ -59,25 +56,22 @@ class Reader:
         limits: Limits = Limits(),
     ) -> None:
         self._dialect = dialect
-        self._framing = framing
         self._limits = limits
         self._decoding: encoding.Decoding | None = None
         self._stopped = False
-        self._body: list[bytes] = []
-        self._size = 0
-        self._dropped = 0
-        self._read: SSEParser | LineParser | None = None
-        if framing is Framing.SSE:
-            self._read = SSEParser(limits.message)
-        elif framing is Framing.NDJSON:
-            self._read = LineParser(limits.message)
+        self._sniffing = True
+        self._terminated = False
+        self._body = bytearray()  # of an unstreamed body; while sniffing, the first bytes
+        self._parser: SSEParser | LineParser | None = None
+        self.framing = framing
+        """How the body is framed: as declared, until its first bytes have been seen."""
         if content_encoding:
             decoding = encoding.Decoding(content_encoding, limits.body, limits.expansion)
             self._decoding = decoding if decoding else None
 
     @property
-    def ended(self) -> bool:
-        """Whether nothing more will be read: a bound, undecodable bytes, or ``finish``."""
+    def stopped(self) -> bool:
+        """Whether nothing more will be read: a bound was passed, or the body was finished."""
         return self._stopped
 
     def feed(self, data: bytes) -> list[Event]:
@@ -90,7 +84,8 @@ class Reader:
             return out
         try:
             for piece in self._decoding.feed(data):
-                if not self._feed(piece, out):
+                self._feed(piece, out)
+                if self.stopped:
                     break
         except encoding.DecodeError as error:
             self._stop(Malformed(Layer.ENCODING, str(error)), out)
@@ -103,66 +98,127 @@ class Reader:
         out: list[Event] = []
         if self._stopped:
             return out
-        self._stopped = True
         if self._decoding is not None and not self._decoding.complete:
             out.append(Malformed(Layer.ENCODING, "the compressed body ends early"))
-        read = self._read
-        if read is None:
-            body = b"".join(self._body)
+        if self._sniffing:
+            self._sniff(b"", True, out)
+        parser = self._parser
+        if parser is None:
+            body = bytes(self._body)
             self._body.clear()
-            if body.strip():
-                self._document(body, out, lambda document: self._dialect.body(document, out))
-            return out
-        if read.unfinished:
-            out.append(Malformed(Layer.FRAMING, "the last message has no end"))
-        if isinstance(read, SSEParser):
-            for message in read.finish():
-                self._message(message.event, message.data, out)
+            self._whole(body, out)
         else:
-            for line in read.finish():
-                self._message(b"", line, out)
-        self._count_dropped(read.dropped, out)
+            self._rest(parser, out)
+        self._stopped = True
+        dialect = self._dialect.chosen
+        streamed = self._parser is not None
+        if streamed and dialect.terminator and not (self._terminated or dialect.terminated):
+            out.append(Unterminated(dialect.terminator))
+        out.append(Ended(streamed, dialect.finishes))
         return out
 
-    def _feed(self, data: bytes, out: list[Event]) -> bool:
-        """Reads decoded bytes; False when a bound ended the reading."""
-        read = self._read
-        if read is None:
-            self._size += len(data)
-            if self._size > self._limits.body:
-                self._stop(TooLarge("body", self._limits.body), out)
-                return False
-            self._body.append(data)
-            return True
-        if isinstance(read, SSEParser):
-            for message in read.feed(data):
-                self._message(message.event, message.data, out)
+    def _feed(self, data: bytes, out: list[Event]) -> None:
+        if self._sniffing:
+            self._sniff(data, False, out)
+            return
+        parser = self._parser
+        if parser is not None:
+            self._messages(parser.feed(data), out)
+        elif len(self._body) + len(data) > self._limits.body:
+            self._stop(TooLarge("body", self._limits.body), out)
         else:
-            for line in read.feed(data):
-                self._message(b"", line, out)
-        if read.dropped != self._dropped:
-            self._count_dropped(read.dropped, out)
-        return True
+            self._body += data
 
-    def _message(self, event: bytes, data: bytes, out: list[Event]) -> None:
-        if data == b"[DONE]":
-            out.append(Terminator())
+    def _sniff(self, data: bytes, final: bool, out: list[Event]) -> None:
+        self._body += data
+        start = bytes(self._body).lstrip(BLANK)
+        framing = sniff(start, self.framing, final)
+        self._body.clear()
+        if framing is None:
+            self._body += start
             return
-        self._document(data, out, lambda document: self._dialect.chunk(event, document, out))
+        if framing is Framing.NDJSON and not self._dialect.lines:
+            framing = Framing.JSON  # more likely one document; _whole tells
+        self._sniffing = False
+        self.framing = framing
+        if framing is Framing.SSE:
+            self._parser = SSEParser(self._limits.message)
+        elif framing is Framing.NDJSON:
+            self._parser = LineParser(self._limits.message)
+        if start:
+            self._feed(start, out)
 
-    def _document(self, data: bytes, out: list[Event], read: Callable[[object], None]) -> None:
+    def _messages(self, messages: list[Message], out: list[Event]) -> None:
+        dialect = self._dialect
+        for event, data, whole in messages:
+            if not whole:
+                if not dialect.overlong(event, data, out):
+                    out.append(TooLarge("message", self._limits.message))
+                continue
+            try:
+                document = orjson.loads(data)
+            except orjson.JSONDecodeError:
+                if data.startswith(b"[DONE]"):
+                    self._terminated = True
+                    out.append(Terminator())
+                    continue
+                if not data or data.isspace():  # a keep-alive
+                    continue
+                try:
+                    document = lenient(data, out)
+                except Unreadable as error:
+                    out.append(Malformed(Layer.JSON, error.place))
+                    continue
+            dialect.chunk(event, document, out)
+
+    def _rest(self, parser: SSEParser | LineParser, out: list[Event]) -> None:
+        cut = parser.unfinished
+        last: list[Event] = []
+        messages = parser.finish()
+        self._messages(messages, last)
+        unreadable = any(type(e) is Malformed and e.layer is Layer.JSON for e in last)
+        if cut and (unreadable or not messages):
+            out.append(Malformed(Layer.FRAMING, "the body ends inside a message"))
+        out.extend(last)
+
+    def _whole(self, body: bytes, out: list[Event]) -> None:
+        if not body or body.isspace():
+            return
+        if self.framing is Framing.TEXT:
+            try:
+                text = body.decode()
+            except UnicodeDecodeError as error:
+                out.append(Malformed(Layer.UTF8, f"byte {error.start}"))
+                text = body.decode(errors="replace")
+            self._dialect.body(text, out)
+            return
         try:
-            document = loads(data, out)
+            document = loads(body, out)
         except Unreadable as error:
-            out.append(Malformed(Layer.JSON, error.place))
+            parser = self._several(body)
+            if parser is None:
+                out.append(Malformed(Layer.JSON, error.place))
+                return
+            self.framing = Framing.NDJSON
+            self._parser = parser
+            self._messages(parser.feed(body), out)
+            self._rest(parser, out)
             return
-        read(document)
+        self._dialect.body(document, out)
 
-    def _count_dropped(self, dropped: int, out: list[Event]) -> None:
-        out.extend([TooLarge("message", self._limits.message)] * (dropped - self._dropped))
-        self._dropped = dropped
+    def _several(self, body: bytes) -> LineParser | None:
+        """A parser for a body that is no JSON document but begins with a line that is one."""
+        line, newline, _ = body.partition(b"\n")
+        if not newline:
+            return None
+        try:
+            loads(line, [])
+        except Unreadable:
+            return None
+        return LineParser(self._limits.message)
 
     def _stop(self, event: Event, out: list[Event]) -> None:
         self._stopped = True
-        self._body.clear()
+        self._body = bytearray()
+        self._parser = None
         out.append(event)

@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from extproc.wire.dialects import Dialect, OpenAIChat, OpenAICompletions
-from extproc.wire.reader import Framing
-
-DIALECTS: Mapping[str, Callable[[], Dialect]] = MappingProxyType(
-    {
-        "openai.chat": OpenAIChat,
-        "openai.completions": OpenAICompletions,
-    }
-)
-"""Dialects by the names that the configuration uses."""
+from extproc.wire.dialects import DIALECTS, Dialect
+from extproc.wire.framing import Framing
 
 PATHS: Mapping[str, str] = MappingProxyType(
     {
         "/chat/completions": "openai.chat",
-        "/completions": "openai.completions",
+        "/v1/completions": "openai.completions",
+        "/responses": "openai.responses",
+        "/messages": "anthropic.messages",
+        "/embeddings": "embeddings",
+        "/embedding": "embeddings",
+        "/embed": "embeddings",
+        "/embed_all": "embeddings",
+        "/embed_sparse": "embeddings",
+        "/pooling": "embeddings",
+        "/rerank": "rerank",
+        "/reranking": "rerank",
+        "/score": "rerank",
+        "/ranking": "rerank",
+        "/similarity": "rerank",
+        "/audio/transcriptions": "transcription",
+        "/audio/translations": "transcription",
+        "/completion": "llama.cpp",
+        "/infill": "llama.cpp",
+        "/api/chat": "ollama",
+        "/api/generate": "ollama",
+        # "/completions" is OpenAI's here and llama.cpp's there, "/generate" TGI's, SGLang's or
+        # Triton's: the body tells.
     }
 )
 """Path endings -> dialect; the longest match wins, so that gateways may mount APIs anywhere."""
 
+SILENT = (
+    *("/models", "/health", "/health_generate", "/healthz", "/ready", "/ping", "/version", "/info"),
+    *("/metrics", "/props", "/slots", "/tokenize", "/detokenize", "/count_tokens", "/api/tags"),
+    *("/api/ps", "/api/version", "/api/show", "/get_model_info", "/get_server_info", "/load"),
+)
+"""Path endings of inference servers under which nothing is generated."""
+
 _FRAMINGS = {
+    "": Framing.JSON,
     "text/event-stream": Framing.SSE,
     "application/json": Framing.JSON,
+    "text/json": Framing.JSON,
+    "application/octet-stream": Framing.JSON,
     "application/x-ndjson": Framing.NDJSON,
+    "application/ndjson": Framing.NDJSON,
     "application/jsonl": Framing.NDJSON,
+    "application/x-jsonlines": Framing.NDJSON,
+    "application/jsonlines": Framing.NDJSON,
+    "application/json-seq": Framing.NDJSON,
+    "application/stream+json": Framing.NDJSON,
+    "application/x-json-stream": Framing.NDJSON,
+    "text/plain": Framing.TEXT,
+    "text/vtt": Framing.TEXT,
+    "text/srt": Framing.TEXT,
+    "application/x-subrip": Framing.TEXT,
 }
+
+
+def _framing(content_type: str) -> Framing | None:
+    media = content_type.partition(";")[0].strip().lower()
+    framing = _FRAMINGS.get(media)
+    if framing is None and media.endswith("+json"):
+        return Framing.JSON
+    return framing
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How to read one response."""
+    """How to read one response. ``framing`` is what the headers promise; a Reader checks it."""
 
     dialect: str
     framing: Framing
@@ -52,16 +93,28 @@ class Router:
         unknown = sorted(set(paths.values()) - set(DIALECTS))
         if unknown:
             raise ValueError(f"no such dialect: {', '.join(unknown)}; known: {', '.join(DIALECTS)}")
-        merged = sorted({**PATHS, **paths}.items(), key=lambda item: -len(item[0]))
-        self._paths = tuple(merged)
+        self._own = _longest_first(paths)
+        self._known = _longest_first(PATHS)
 
     def route(self, path: str, content_type: str) -> Route | None:
-        """The route of a response, or None when nothing here can read it."""
-        framing = _FRAMINGS.get(content_type.partition(";")[0].strip().lower())
+        """The route of a response, or None when nothing here can read it.
+
+        A path that is not known gets the dialect ``auto``, unless its body is declared as text.
+        """
+        framing = _framing(content_type)
         if framing is None:
             return None
         path = path.partition("?")[0].rstrip("/")
-        for ending, dialect in self._paths:
+        for ending, dialect in self._own:
             if path.endswith(ending):
                 return Route(dialect, framing)
-        return None
+        for ending, dialect in self._known:
+            if path.endswith(ending):
+                return Route(dialect, framing)
+        if framing is Framing.TEXT or path.endswith(SILENT):
+            return None
+        return Route("auto", framing)
+
+
+def _longest_first(paths: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(paths.items(), key=lambda item: -len(item[0])))

@@ -12,7 +12,6 @@ import pytest
 from tests.e2e.conftest import HEALTHY, Make
 from tests.e2e.gateway import eventually
 from tests.e2e.upstream import (
-    BANG_STREAM,
     DONE,
     HEALTHY_JSON,
     HEALTHY_STREAM,
@@ -85,22 +84,16 @@ async def test_a_sidecar_that_hangs_is_bounded_by_envoy(gateway: Make) -> None:
     assert got.body == b"".join(pieces)
 
 
-@pytest.mark.parametrize(
-    ("hold", "reason"),
-    [({"patience": 0}, "gap"), ({"patience": 60, "deadline": 1.5}, "deadline")],
-)
-async def test_a_hold_on_a_stalled_upstream_ends_by_our_own_clock(
-    gateway: Make, hold: dict[str, float], reason: str
-) -> None:
+async def test_a_hold_on_a_stalled_upstream_ends_by_our_own_clock(gateway: Make) -> None:
     # Envoy would wait for its message_timeout here; the sidecar lets go first, on purpose.
     go = asyncio.Event()
     pieces = stream(["ha"] * 6 + [" she laughed"])
-    g = await gateway(paused(pieces, 4, asyncio.Event(), go), sidecar={"hold": hold})
+    g = await gateway(paused(pieces, 4, asyncio.Event(), go), sidecar={"hold": {"patience": 0}})
     asked = asyncio.create_task(g.ask(stream=True))
 
     async def let_go() -> bool:
         found = await g.metrics()
-        return found.get(f'semantic_extproc_hold_releases_total{{reason="{reason}"}}', 0) == 1
+        return found.get('semantic_extproc_hold_releases_total{reason="gap"}', 0) == 1
 
     await eventually(let_go, 5)
     go.set()
@@ -108,20 +101,6 @@ async def test_a_hold_on_a_stalled_upstream_ends_by_our_own_clock(
     assert got.body == b"".join(pieces)
     assert got.headers["x-semantic-unit"] == "unit-a"
     assert (await g.unit("unit-a"))["counts"]["clean"] == 1
-
-
-async def test_an_engine_silent_after_its_headers_is_waited_for(gateway: Make) -> None:
-    # Headers, then a long prefill: far past message_timeout (1 s), and nothing to be seen yet.
-    async def late(request: Request, reply: Reply) -> None:
-        await reply.head()
-        await asyncio.sleep(3.5)
-        for piece in BANG_STREAM:
-            await reply.write(piece)
-        await reply.end()
-
-    g = await gateway(late)
-    got = await g.ask(stream=True)
-    assert got.headers["x-semantic-unit"] == "unit-b"
 
 
 async def test_a_suspicious_beginning_is_held_past_one_message_timeout_but_not_for_ever(

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from extproc.wire.dialects.base import Json, failure, integer, number, objects, string, usage
-from extproc.wire.events import Channel, Event, Finish, Logprobs, Text
+from extproc.wire.dialects.base import (
+    Dialect,
+    Json,
+    failure,
+    finish,
+    integer,
+    number,
+    objects,
+    string,
+    token_logprobs,
+    usage,
+)
+from extproc.wire.events import Channel, Event, Logprobs, Text
 
 
-class OpenAICompletions:
+class OpenAICompletions(Dialect):
     """The same document shape whether streamed or whole."""
 
     __slots__ = ()
+
+    terminator = "[DONE]"
+    finishes = True
 
     def chunk(self, event: bytes, document: Any, out: list[Event]) -> None:
         self._read(document, 1, out)
@@ -20,8 +34,9 @@ class OpenAICompletions:
         self._read(document, 0, out)
 
     def _read(self, document: Any, tokens: int, out: list[Event]) -> None:
-        if type(document) is not dict or failure(document, out):
+        if type(document) is not dict:
             return
+        failure(document, out)
         for choice in objects(document.get("choices")):
             index = integer(choice.get("index"), 0)
             reason = choice.get("finish_reason")
@@ -32,11 +47,11 @@ class OpenAICompletions:
             logprobs = choice.get("logprobs")
             if type(logprobs) is dict:
                 self._logprobs(index, logprobs, out)
-            if reason:
-                out.append(Finish(index, string(reason)))
+            finish(index, reason, out)
         usage(document, out)
 
     def _logprobs(self, index: int, logprobs: Json, out: list[Event]) -> None:
+        token_logprobs(index, logprobs.get("content"), out)  # llama.cpp: the layout of chat
         values = logprobs.get("token_logprobs")
         if type(values) is not list or not values:
             return

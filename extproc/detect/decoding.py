@@ -1,0 +1,84 @@
+"""Text that was decoded wrongly, or from random bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from extproc.detect.detector import Setting
+from extproc.detect.finding import Finding, Weight
+from extproc.detect.tail import Tail
+
+_CONTROL = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_C1 = re.compile("[\x80-\x84\x86-\x9f]")
+_PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
+_MOJIBAKE = re.compile(
+    "(?:[ÃÂ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|[ÐÑ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+    "|[ÎÏ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ä-é][\x80-\x9f])"
+)
+_ABOUT = re.compile(r"unicode|encod|utf|charset|mojibake|replacement|ansi|escape|icon|glyph", re.I)
+
+
+class Decoding:
+    """``replacement``: U+FFFD, where bytes were no UTF-8. One may stand at a cut, or be spoken of.
+    ``mojibake``: UTF-8 read as Latin-1 or CP1252; ``share`` of the characters.
+    ``control``, ``private_use``: characters that nobody types.
+    Source: shares are ten times what natural text with a stray character shows.
+    """
+
+    __slots__ = ("_counts", "_done", "_hinted", "_limits")
+
+    name: ClassVar[str] = "decoding"
+    stride: ClassVar[int] = 64
+
+    def __init__(
+        self,
+        replacement: int = 3,
+        mojibake: int = 5,
+        control: int = 4,
+        private_use: int = 12,
+        share: float = 0.02,
+    ) -> None:
+        self._limits = (replacement, mojibake, control, private_use, share)
+        self._counts = [0, 0, 0, 0]
+        self._done = self._hinted = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> Decoding:
+        return cls()
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        text = tail.text[-fresh:]
+        if self._done or (text.isascii() and text.isprintable()):
+            return None
+        counts = self._counts
+        replacement, mojibake, control, private_use, share = self._limits
+        counts[0] += text.count("\ufffd")
+        counts[1] += len(_MOJIBAKE.findall(text)) if not text.isascii() else 0
+        counts[2] += len(_CONTROL.findall(text)) + len(_C1.findall(text))
+        counts[3] += len(_PRIVATE.findall(text)) if not text.isascii() else 0
+        if not any(counts):
+            return None
+        if _ABOUT.search(tail.text):
+            return None
+        total = tail.total
+        if counts[0] >= replacement:
+            return self._found("replacement", counts[0], replacement)
+        if counts[1] >= mojibake and counts[1] >= share * total:
+            return self._found("mojibake", counts[1], mojibake)
+        if counts[2] >= control and counts[2] >= share / 4 * total:
+            return self._found("control", counts[2], control)
+        if counts[3] >= private_use and counts[3] >= 10 * share * total:
+            return self._found("private_use", counts[3], private_use)
+        return None
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
+        if not self._done and self._counts[0] and tail.text.rstrip("\ufffd").count("\ufffd"):
+            return Finding(
+                self.name, "replacement", self._counts[0], self._limits[0], Weight.HINT
+            )
+        return None
+
+    def _found(self, reason: str, value: int, limit: int) -> Finding:
+        self._done = True
+        return Finding(self.name, reason, value, limit, Weight.PROOF, f"{value} characters")

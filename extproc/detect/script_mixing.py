@@ -1,0 +1,94 @@
+"""Salad across scripts: a uniform draw from a multilingual vocabulary.
+
+Healthy text puts a space, a hyphen or a bracket between words of different scripts. Tokens drawn
+at random do not: letters of unrelated scripts stand side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from extproc.detect.detector import Setting
+from extproc.detect.finding import Finding, Weight
+from extproc.detect.scripts import GREEK, LATIN, UNSPACED, classes
+from extproc.detect.tail import Tail
+
+_SWITCH = re.compile(r"(?=(\S)(?!\1)(\S))")
+_FRAGMENT = re.compile(r"(?<=[a-z,;])[^\x00-\u024f\u0300-\u03ff\u1e00-\u20cf\u2100-\u2bff]{1,6}")
+
+
+class ScriptMixing:
+    """``welded`` (switches of two kinds): letters of two scripts side by side, and of two others.
+    Latin beside Han, kana, hangul, Thai and their like counts only among many scripts: product
+    names stand so in Chinese and Japanese. Latin beside Greek does not make a kind: formulae.
+    ``sparse``: in Latin text, fragments of another script glued to a lower-case letter.
+    Source: 12 of 14 multilingual salads of the corpus; none of its healthy exchanges, none of
+    20 000 natural passages.
+    """
+
+    __slots__ = ("_done", "_hinted", "_limits")
+
+    name: ClassVar[str] = "script_mixing"
+    stride: ClassVar[int] = 64
+
+    WINDOW = 512
+
+    def __init__(self, switches: int = 3, scripts: int = 4, fragments: int = 2) -> None:
+        self._limits = (switches, scripts, fragments)
+        self._done = self._hinted = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> ScriptMixing:
+        return cls()
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        text = tail.text
+        if text[-fresh:].isascii() or self._done:
+            return None
+        window = text[-self.WINDOW :]
+        read = classes(window)
+        switches, scripts, fragments = self._limits
+        kinds: dict[frozenset[str], int] = {}
+        for pair in _SWITCH.findall(read):
+            kind = frozenset(pair)
+            kinds[kind] = kinds.get(kind, 0) + 1
+        if not kinds:
+            return None
+        welds = strong = 0
+        strong_kinds = 0
+        for kind, count in kinds.items():
+            if kind & UNSPACED:
+                welds += count if kind & {LATIN} or len(kind & UNSPACED) < 2 else 0
+                if LATIN in kind or kind <= UNSPACED:
+                    continue
+            if kind == {LATIN, GREEK}:
+                continue
+            strong += count
+            strong_kinds += 1
+        present = len(set(read) - {" "})
+        if strong >= switches and strong_kinds >= 2:
+            return self._found("welded", strong, switches, Weight.PROOF)
+        if strong + welds >= switches and present >= scripts and strong >= 1:
+            return self._found("welded", strong + welds, switches, Weight.PROOF)
+        if strong >= switches or (strong >= 1 and strong_kinds >= 2):
+            return self._found("one_kind", strong, switches, Weight.HINT)
+        latin = read.count(LATIN)
+        letters = len(read) - read.count(" ")
+        if latin >= 0.94 * letters and letters >= 100:
+            count = len(_FRAGMENT.findall(window))
+            if count:
+                weight = Weight.PROOF if count >= fragments else Weight.HINT
+                return self._found("sparse", count, fragments, weight)
+        return None
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
+        return None
+
+    def _found(self, reason: str, value: int, limit: int, weight: Weight) -> Finding | None:
+        if weight is Weight.PROOF:
+            self._done = True
+        elif self._hinted:
+            return None
+        self._hinted = True
+        return Finding(self.name, reason, value, limit, weight, f"{value} switches of script")

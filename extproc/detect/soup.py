@@ -1,0 +1,135 @@
+"""Soups: tokens drawn from a small part of the vocabulary, in no order."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from extproc.detect.detector import Setting
+from extproc.detect.finding import Finding, Weight
+from extproc.detect.tail import Tail
+
+_WORD = re.compile(r"[A-Za-z']+|\d+")
+_FUNCTION = frozenset(
+    """the of and to in a is that for it as was with be by on not he his but at are this have an
+    from they which or you were her she there been their its one all we had would will can more
+    when who if so no out up into them then what some could other than now these may only do any
+    also after such our your""".split()
+)
+_NEVER = frozenset("the of and to in a for with at by from an its their our your".split())
+"""Words that no sentence of English puts twice in a row or ends on."""
+
+_WELDS = (
+    re.compile(r"\d[A-Za-z]{2,}|[A-Za-z]{2,}\d"),
+    re.compile(r",[,.]|\*{2,}\d|\d\*{2,}"),
+    re.compile(r"[)\]]\d|\d[(\[]"),
+)
+
+
+class FunctionWordSoup:
+    """``function_words``: most neighbours are both English function words, in impossible pairs
+    ("the of", "and the to"), and few different words make up the text.
+    Source: English prose has a third of such pairs at most and hardly an impossible one.
+    """
+
+    __slots__ = ("_done", "_limits")
+
+    name: ClassVar[str] = "function_words"
+    stride: ClassVar[int] = 256
+
+    WORDS = 80
+
+    def __init__(
+        self, share: float = 0.55, pairs: float = 0.12, distinct: float = 0.5, least: int = 40
+    ) -> None:
+        self._limits = (share, pairs, distinct, least)
+        self._done = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> FunctionWordSoup:
+        return cls()
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        return None if self._done else self._judge(tail.text[-480:])
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
+        return None
+
+    def _judge(self, text: str) -> Finding | None:
+        if text.count(" ") < 0.1 * len(text):
+            return None
+        share, pairs, distinct, least = self._limits
+        words = _WORD.findall(text.lower())[-self.WORDS :]
+        if len(words) < least:
+            return None
+        common = sum(word in _FUNCTION for word in words)
+        if common < share * len(words):
+            return None
+        impossible = sum(
+            a in _NEVER and b in _NEVER for a, b in zip(words, words[1:], strict=False)
+        )
+        if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
+            return None
+        self._done = True
+        return Finding(
+            self.name, "soup", round(impossible / len(words), 2), pairs, Weight.PROOF,
+            f"{impossible} impossible pairs in {len(words)} words",
+        )  # fmt: skip
+
+
+class SymbolSoup:
+    """``numbers``: digits welded to words, brackets and stars without any operator between.
+    ``low_ids``: signs, digits and the first capitals alone, in no order: the lowest ids of a
+    byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and base85 use the
+    whole alphabet.)
+    Source: reports of numeric and symbol soup; few examples, so the limits ask for much.
+    """
+
+    __slots__ = ("_done",)
+
+    name: ClassVar[str] = "symbols"
+    stride: ClassVar[int] = 256
+
+    WINDOW = 320
+
+    def __init__(self) -> None:
+        self._done = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> SymbolSoup:
+        return cls()
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        if self._done or tail.total < 60:
+            return None
+        text = tail.text[-self.WINDOW :]
+        letters = sum(map(text.count, "etaoinsr"))
+        if letters > 0.25 * len(text):
+            return None
+        solid = text.replace(" ", "").replace("\n", "")
+        size = len(solid)
+        if size < 60:
+            return None
+        digits = sum(map(solid.count, "0123456789"))
+        if 0.2 * size <= digits <= 0.9 * size:
+            counts = [len(pattern.findall(text)) for pattern in _WELDS]
+            total = sum(counts)
+            if sum(count >= 3 for count in counts) >= 2 and total >= 0.035 * size:
+                distinct = len(set(re.findall(r"[A-Za-z]{2,}", text)))
+                words = len(re.findall(r"[A-Za-z]{2,}", text))
+                if distinct <= max(4, 0.3 * words):
+                    return self._found("numbers", total, round(0.035 * size, 1))
+        low = sum("!" <= char <= "H" for char in solid)
+        if low >= 0.98 * size and digits >= 0.08 * size:
+            signs = len({char for char in solid if not char.isalnum()})
+            pairs = {solid[i : i + 2] for i in range(size - 1)}
+            if signs >= 14 and len(pairs) >= 0.75 * min(size - 1, 240):
+                return self._found("low_ids", signs, 14)
+        return None
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
+        return None
+
+    def _found(self, reason: str, value: float, limit: float) -> Finding:
+        self._done = True
+        return Finding(self.name, reason, value, limit, Weight.PROOF, "signs in no order")

@@ -1,0 +1,113 @@
+"""Special tokens that came out as text: padding, reserved ids, turn and tool markers."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from extproc.detect.detector import NOTHING_ASKED, Asked, Setting
+from extproc.detect.finding import Finding, Weight
+from extproc.detect.tail import Tail
+
+_MARKED = re.compile(
+    r"<\|[A-Za-z0-9_▁ .:-]{2,40}\|>|</?｜[^｜<>\n]{1,40}｜[^<>\n]{0,40}>"
+    r"|<(?:start_of_turn|end_of_turn|unused\d{1,3}|reserved_special_token_\d+|extra_id_\d+"
+    r"|image_soft_token|SPECIAL_\d+)>|\[(?:control|unused)_?\d+\]|<<SYS>>|\[/?INST\]"
+)
+_PLAIN = re.compile(
+    r"\[PAD\]|\[UNK\]|\[MASK\]|\[CLS\]|\[SEP\]|<pad>|<unk>|</?s>(?![^<]{0,80}</s>)|<eos>|<bos>|<mask>"
+)
+_THINK = re.compile(r"</?think>")
+_QUOTES = "`'\"“”‘’«»(,|{}[]=:"
+_ABOUT = re.compile(
+    r"token|template|chatml|special|vocab|markup|delimiter|prompt format|strike|html|<\|", re.I
+)
+
+
+class SpecialTokens:
+    """``marked`` (occurrences): ``<|...|>`` and its like, outside code and quotes. Nobody writes
+    them in running text, and an engine that works removes them.
+    ``plain``: ``[PAD]``, ``<unk>``, ``</s>``, which texts on language models may name.
+    ``think``: reasoning closed more often than opened.
+    Off where the prompt speaks of tokens or templates.
+    Source: all leaks of the corpus have at least 3 plain or 1 marked ones.
+    """
+
+    __slots__ = ("_about", "_closed", "_done", "_hinted", "_limits", "_marked", "_opened", "_plain")
+
+    name: ClassVar[str] = "special_tokens"
+    stride: ClassVar[int] = 64
+
+    OVERLAP = 48
+    """A token may lie across a block's edge: this much of the block before is read again."""
+
+    def __init__(
+        self, marked: int = 2, plain: int = 4, think: int = 2, asked: Asked = NOTHING_ASKED
+    ) -> None:
+        self._limits = (marked, plain, think)
+        self._about = asked.mentions(_ABOUT)
+        self._marked = self._plain = self._opened = self._closed = 0
+        self._done = self._hinted = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> SpecialTokens:
+        return cls(asked=setting.asked)
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        if self._done or self._about:
+            return None
+        text = tail.text
+        window = text[-fresh - self.OVERLAP :]
+        edge = len(window) - fresh
+        marked, plain, think = self._limits
+        bracket = "<" in window
+        if not bracket and "[" not in window:
+            return None
+        if "|" in window or "｜" in window or "INST]" in window or "_" in window or "SYS" in window or "unused" in window:
+            for match in _MARKED.finditer(window):
+                if match.end() > edge and not _quoted(window, match) and not _fenced(text):
+                    self._marked += 1
+                    glued = _glued(window, match)
+                    if self._marked >= marked or glued:
+                        return self._found("marked", self._marked, marked, Weight.PROOF)
+        if self._marked and not self._hinted:
+            self._hinted = True
+            return Finding(self.name, "marked", self._marked, marked, Weight.HINT)
+        for match in _PLAIN.finditer(window):
+            if match.end() > edge and not _quoted(window, match) and not _fenced(text):
+                self._plain += 1
+        if self._plain >= plain and self._plain * 60 >= tail.total - text.find("["):
+            return self._found("plain", self._plain, plain, Weight.PROOF)
+        if bracket and "think>" in window:
+            for match in _THINK.finditer(window):
+                if match.end() > edge and not _quoted(window, match):
+                    if match.group()[1] == "/":
+                        self._closed += 1
+                    else:
+                        self._opened += 1
+            if self._closed - self._opened >= think:
+                return self._found("think", self._closed - self._opened, think, Weight.PROOF)
+        return None
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
+        return None
+
+    def _found(self, reason: str, value: int, limit: int, weight: Weight) -> Finding:
+        self._done = True
+        return Finding(self.name, reason, value, limit, weight, f"{value} special tokens")
+
+
+def _quoted(text: str, match: re.Match[str]) -> bool:
+    before = text[match.start() - 1] if match.start() else ""
+    after = text[match.end()] if match.end() < len(text) else ""
+    return bool(before and before in _QUOTES) or bool(after and after in _QUOTES and before != ">")
+
+
+def _glued(text: str, match: re.Match[str]) -> bool:
+    # Directly after a word or a full stop: where one turn ended.
+    before = text[match.start() - 1] if match.start() else ""
+    return before.isalnum() or before in ".!?"
+
+
+def _fenced(text: str) -> bool:
+    return text.count("```") % 2 == 1

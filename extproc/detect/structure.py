@@ -1,0 +1,153 @@
+"""Structured output that is not what it must be: JSON modes and tool calls."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, ClassVar
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.validators import extend
+from referencing import Registry
+
+from extproc.detect.detector import Ending, Setting
+from extproc.detect.finding import Finding, Weight
+from extproc.wire import Channel, Event, OutputFormat, RequestFacts, Text, ToolCall
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/@ -]{1,128}")
+_COMPLETE = frozenset({"stop", "tool_calls", "function_call", "tool_use", "end_turn", "eos_token"})
+_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+
+
+def _ignored(validator: Any, value: Any, instance: Any, schema: Any) -> None:
+    return None
+
+
+# A client's pattern may backtrack for ever; what matters here shows without.
+_Validator = extend(
+    Draft202012Validator, {"pattern": _ignored, "patternProperties": _ignored, "format": _ignored}
+)
+
+
+class Structure:
+    """``tool_name``: a name that no API accepts: control tokens, line breaks, nothing.
+    ``tool_undeclared``: a well-formed name that the request does not declare (hint), or a declared
+    one with something grown on it (proof).
+    ``tool_arguments``: arguments that are no JSON though the call is reported complete.
+    ``json``: JSON was asked for, the answer begins as JSON, ended by itself, and is none.
+    ``schema``: JSON that breaks the request's schema (hint: not every engine enforces it).
+    Kept: LIMIT characters a part; a longer one is not judged. Source: reported tool-call and
+    guided-decoding faults; honest truncation ends with ``length`` and is left alone.
+    """
+
+    __slots__ = ("_json", "_kept", "_lost", "_named", "_request", "_size", "_texts")
+
+    name: ClassVar[str] = "structure"
+
+    LIMIT = 12_288
+
+    def __init__(self, request: RequestFacts = RequestFacts()) -> None:
+        self._request = request
+        self._json = request.format in (OutputFormat.JSON_OBJECT, OutputFormat.JSON_SCHEMA)
+        self._texts: dict[tuple[int, Channel, int], list[str]] = {}
+        self._lost: set[tuple[int, Channel, int]] = set()
+        self._size = 0
+        self._named = 0
+
+    @classmethod
+    def create(cls, setting: Setting) -> Structure:
+        return cls(setting.request)
+
+    def feed(self, event: Event) -> Finding | None:
+        if type(event) is Text:
+            if event.channel is Channel.TOOL_ARGUMENTS or (
+                self._json and event.channel is Channel.CONTENT
+            ):
+                self._keep(event)
+        elif type(event) is ToolCall:
+            return self._tool(event.name)
+        return None
+
+    def finish(self, ending: Ending) -> Finding | None:
+        for (choice, channel, part), pieces in self._texts.items():
+            if ending.reasons.get(choice) not in _COMPLETE or (choice, channel, part) in self._lost:
+                continue
+            text = "".join(pieces)
+            finding = (
+                self._arguments(text)
+                if channel is Channel.TOOL_ARGUMENTS
+                else self._answer(text)
+            )
+            if finding is not None:
+                return finding
+        return None
+
+    def _keep(self, event: Text) -> None:
+        key = (event.choice, event.channel, event.part)
+        pieces = self._texts.get(key)
+        if pieces is None:
+            if len(self._texts) >= 16:
+                return
+            pieces = self._texts[key] = []
+        self._size += len(event.text)
+        if self._size > self.LIMIT:
+            self._lost.add(key)
+            pieces.clear()
+            return
+        pieces.append(event.text)
+        if len(pieces) > 64:  # many small strings weigh more than their text
+            pieces[:] = ["".join(pieces)]
+
+    def _tool(self, name: str) -> Finding | None:
+        declared = self._request.tools
+        if self._named > 64 or name in declared:
+            return None
+        self._named += 1
+        if not _NAME.fullmatch(name):
+            return self._found("tool_name", Weight.PROOF, f"{len(name)} characters")
+        if declared:
+            grown = any(len(d) > 3 and d in name for d in declared)
+            weight = Weight.PROOF if grown else Weight.HINT
+            return self._found("tool_undeclared", weight, f"{len(declared)} declared")
+        return None
+
+    def _arguments(self, text: str) -> Finding | None:
+        if not text.strip():
+            return None
+        try:
+            value = json.loads(text, strict=False)
+        except (json.JSONDecodeError, RecursionError, ValueError) as error:
+            if "Extra data" in str(error) or text.lstrip()[:2] in ("{'", "['"):
+                return self._found("tool_arguments", Weight.HINT, "JSON and more")
+            return self._found("tool_arguments", Weight.PROOF, f"{len(text)} characters")
+        if not isinstance(value, (dict, str)):
+            return self._found("tool_arguments", Weight.HINT, type(value).__name__)
+        return None
+
+    def _answer(self, text: str) -> Finding | None:
+        if match := _FENCE.match(text):
+            text = match.group(1)
+        begun = text.lstrip()[:1]
+        if begun not in ("{", "["):
+            return None  # the engine ignored the format
+        try:
+            value = json.loads(text, strict=False)
+        except (json.JSONDecodeError, RecursionError, ValueError) as error:
+            more = "Extra data" in str(error)
+            return self._found("json", Weight.HINT if more else Weight.PROOF, f"{len(text)} characters")
+        schema = self._request.schema
+        if schema is None or len(repr(schema)) > 20_000:
+            return None
+        try:
+            problem = best_match(_Validator(schema, registry=Registry()).iter_errors(value))
+        except (SchemaError, RecursionError):
+            return None
+        except Exception:  # noqa: BLE001 - a client's schema may be anything
+            return None
+        if problem is not None:
+            return self._found("schema", Weight.HINT, str(problem.validator))
+        return None
+
+    def _found(self, reason: str, weight: Weight, shape: str) -> Finding:
+        return Finding(self.name, reason, 1, 1, weight, shape)

@@ -1,0 +1,71 @@
+"""Stutter: tokens come out twice, "the the service service"."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from extproc.detect.detector import NOTHING_ASKED, Asked, Setting
+from extproc.detect.finding import Finding, Weight
+from extproc.detect.tail import Tail
+
+_WORD = re.compile(r"[^\W\d_]+")
+_DOUBLE = re.compile(r"(?<![^\W_])([^\W\d_]{1,40})(?: \1){1,8}(?![\w-])")
+_ALLOWED = frozenset("that had is no so very bye ha la bla blah yes ok go do you".split())
+
+
+class Stutter:
+    """``doubled`` (kinds of word, share of the words): many different words stand twice.
+
+    One word twice is a slip, "had had" is grammar, and whole languages double words for the
+    plural; six different ones within a hundred words, function words among them, are none of
+    these. Source: stutter reports show 10 to 100 % of the tokens doubled; the most in a natural
+    passage of 20 000 is 3 kinds.
+    """
+
+    __slots__ = ("_asked", "_done", "_hinted", "_limits")
+
+    name: ClassVar[str] = "stutter"
+    stride: ClassVar[int] = 256
+
+    WINDOW = 640
+
+    def __init__(
+        self, kinds: int = 5, share: float = 0.08, asked: Asked = NOTHING_ASKED
+    ) -> None:
+        self._limits = (kinds, share)
+        self._asked = asked
+        self._done = self._hinted = False
+
+    @classmethod
+    def create(cls, setting: Setting) -> Stutter:
+        return cls(asked=setting.asked)
+
+    def feed(self, tail: Tail, fresh: int) -> Finding | None:
+        if self._done:
+            return None
+        window = tail.text[-self.WINDOW :]
+        found = [m.group(1) for m in _DOUBLE.finditer(window)]
+        if len(found) < 3:
+            return None
+        kinds = {word.lower() for word in found} - _ALLOWED
+        limit, share = self._limits
+        if len(kinds) < limit - 2:
+            return None
+        words = len(_WORD.findall(window))
+        enough = len(kinds) >= limit and 2 * len(found) >= share * words
+        # Lists in columns repeat a word too; in a stutter most of the doubled words are common.
+        if enough and not self._asked.covers(found[0], 2, 0):
+            self._done = True
+            return self._found(len(kinds), Weight.PROOF)
+        if not self._hinted:
+            self._hinted = True
+            return self._found(len(kinds), Weight.HINT)
+        return None
+
+    def finish(self, tail: Tail, reason: str) -> Finding | None:
+        return None
+
+    def _found(self, kinds: int, weight: Weight) -> Finding:
+        shape = f"{kinds} different words doubled"
+        return Finding(self.name, "doubled", kinds, self._limits[0], weight, shape)

@@ -1,0 +1,33 @@
+"""The end of a text that is still coming: what detectors look at."""
+
+from __future__ import annotations
+
+
+class Tail:
+    """The last characters of one channel, and counts of the whole.
+
+    ``text`` holds at least the last KEEP characters once so many have come, at most KEEP + SLACK.
+    One string a character wide for ASCII, four for emoji: at most 28 KiB either way.
+    """
+
+    __slots__ = ("deltas", "text", "total", "whole")
+
+    KEEP = 4096
+    SLACK = 2048
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.total = 0
+        """Characters seen."""
+        self.deltas = 0
+        """Streamed deltas seen."""
+        self.whole = True
+        """Whether everything came at once: nothing can be said before the end is known."""
+
+    def append(self, block: str) -> None:
+        """Takes the next characters, at most SLACK of them."""
+        text = self.text + block
+        if len(text) > self.KEEP + self.SLACK:
+            text = text[-self.KEEP :]
+        self.text = text
+        self.total += len(block)
