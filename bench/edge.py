@@ -196,7 +196,7 @@ def _measure(servers: dict[str, Server], rounds: int, console: Console) -> list[
         return statistics.median(ours / theirs for ours, theirs in pairs)
 
     added = statistics.median(delays["sidecar"]) - statistics.median(delays["no-op uvloop"])
-    each = _memory(servers["sidecar"], 200, 600) / 1024
+    each = _memory(servers["sidecar"], 200, 500) / 1024
     rows: list[dict[str, Any]] = []
 
     def row(what: str, value: float, budget: float) -> None:

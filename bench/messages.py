@@ -1,18 +1,13 @@
-"""ext_proc messages as Envoy sends them, for the benchmarks: a vLLM-like stream in pieces."""
+"""ext_proc messages as Envoy sends them, for the benchmarks: a vLLM-like stream."""
 
 from __future__ import annotations
 
 import json
-import random
 
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from google.protobuf import struct_pb2
 
-WORDS = (
-    "the cache keeps every block that a request may read again and so a prefill that shares its "
-    "first tokens with an earlier one starts where that one ended while decode steps of other "
-    "sequences go on in the same batch until memory runs short and the scheduler has to choose"
-).split()
+from extproc.demo.recorded import load
 
 
 def headers_message(content_type: str = "text/event-stream") -> bytes:
@@ -45,9 +40,19 @@ def headers_message(content_type: str = "text/event-stream") -> bytes:
     return bytes(message.SerializeToString())
 
 
-def body_messages(chunks: int, seed: int = 1) -> list[bytes]:
-    """``chunks`` body messages, one streamed token each, the last with ``[DONE]`` and the end."""
-    rng = random.Random(seed)
+def pieces() -> list[str]:
+    """Tokens of a real model's answers, one after another: what healthy traffic looks like."""
+    return [piece for answer in load()["healthy"] for piece in answer.pieces]
+
+
+def body_messages(chunks: int) -> list[bytes]:
+    """``chunks`` body messages, one streamed token each, the last with ``[DONE]`` and the end.
+
+    Raises ValueError for more chunks than there are tokens: repeated text is no healthy traffic.
+    """
+    tokens = pieces()
+    if chunks > len(tokens):
+        raise ValueError(f"only {len(tokens)} tokens are recorded")
     out = []
     for at in range(chunks):
         delta = {
@@ -58,7 +63,7 @@ def body_messages(chunks: int, seed: int = 1) -> list[bytes]:
             "choices": [
                 {
                     "index": 0,
-                    "delta": {"content": " " + rng.choice(WORDS)},
+                    "delta": {"content": tokens[at]},
                     "logprobs": None,
                     "finish_reason": None,
                 }

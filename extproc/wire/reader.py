@@ -13,6 +13,10 @@ from extproc.wire.framing import BLANK, Framing, Message, sniff
 from extproc.wire.json import Unreadable, lenient, loads
 from extproc.wire.lines import LineParser
 from extproc.wire.sse import SSEParser
+from extproc.wire.template import Template, learn
+
+_TEMPLATES = 8
+"""Times that a stream's template is looked for: at its start, and when its channel changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Reader:
         "_parser",
         "_sniffing",
         "_stopped",
+        "_template",
+        "_templates",
         "_terminated",
         "framing",
     )
@@ -61,6 +67,8 @@ class Reader:
         self._stopped = False
         self._sniffing = True
         self._terminated = False
+        self._template: Template | None = None
+        self._templates = 0
         self._body = bytearray()  # of an unstreamed body; while sniffing, the first bytes
         self._parser: SSEParser | LineParser | None = None
         self.framing = framing
@@ -80,6 +88,12 @@ class Reader:
         if self._stopped or not data:
             return out
         if self._decoding is None:
+            template = self._template
+            if template is not None and (text := template.read(data)) is not None:
+                parser = self._parser
+                if type(parser) is SSEParser and parser.between:
+                    out.append(text)
+                    return out
             self._feed(data, out)
             return out
         try:
@@ -169,7 +183,11 @@ class Reader:
                 except Unreadable as error:
                     out.append(Malformed(Layer.JSON, error.place))
                     continue
+            before = len(out)
             dialect.chunk(event, document, out)
+            if len(out) == before + 1 and self._templates < _TEMPLATES:
+                self._templates += 1
+                self._template = learn(dialect, event, data, out[before:]) or self._template
 
     def _rest(self, parser: SSEParser | LineParser, out: list[Event]) -> None:
         cut = parser.unfinished

@@ -77,6 +77,11 @@ class SSEParser:
         return out
 
     @property
+    def between(self) -> bool:
+        """Whether the next byte begins a message: nothing of one has arrived."""
+        return not (self._open or self._data or self._overlong or self._event or self._skip_lf)
+
+    @property
     def unfinished(self) -> bool:
         """Whether bytes that matter are waiting for the rest of their message."""
         return bool(

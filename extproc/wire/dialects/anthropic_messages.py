@@ -31,6 +31,8 @@ class AnthropicMessages(Dialect):
 
     __slots__ = ()
 
+    uniform = True
+
     terminator = "message_stop"
     finishes = True
 

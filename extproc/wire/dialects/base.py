@@ -27,6 +27,9 @@ class Dialect:
         self.terminated = False
         """Whether the last word was among the chunks (``[DONE]`` is the reader's to notice)."""
 
+    uniform: ClassVar[bool] = False
+    """Whether what a document means depends on that document alone, not on those before it."""
+
     lines: ClassVar[bool] = False
     """Whether streams of this API are newline-delimited JSON."""
 

@@ -24,6 +24,8 @@ class OpenAIChat(Dialect):
 
     __slots__ = ()
 
+    uniform = True
+
     terminator = "[DONE]"
     finishes = True
 

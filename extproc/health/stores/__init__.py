@@ -1,0 +1,5 @@
+"""Where health outlives the process."""
+
+from extproc.health.stores.base import Book, Store, StoreError
+
+__all__ = ["Book", "Store", "StoreError"]
