@@ -65,9 +65,17 @@ def with_endpoints_from(config: dict[str, Any], cluster: str, path: Path) -> dic
     raise KeyError(cluster)
 
 
-def write_endpoint(path: Path, cluster: str, port: int, host: str, release: str) -> None:
-    """Moves a new endpoint file into place: ``cluster`` is one host, on the loopback."""
-    endpoint = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}
+def write_endpoint(
+    path: Path, cluster: str, port: int, unit: str, host: str, release: str, sidecar: int
+) -> None:
+    """Moves a new endpoint file into place: ``cluster`` is one host, on the loopback, whose health
+    the sidecar on port ``sidecar`` tells."""
+
+    def address(number: int) -> dict[str, Any]:
+        return {"socket_address": {"address": "127.0.0.1", "port_value": number}}
+
+    check = {"address": address(sidecar), "hostname": f"{unit}@{host}"}
+    endpoint = {"address": address(port), "health_check_config": check}
     metadata = {"filter_metadata": {"semantic.extproc": {"host": host, "release": release}}}
     assignment = {
         "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",

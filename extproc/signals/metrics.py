@@ -85,5 +85,5 @@ class _States(Collector):
             for state in State:
                 states.add_metric([unit, state.value], float(state is now))
             for release, context, track in self._ledger.tracks(unit):
-                values.add_metric([unit, release, context], track.detector.value)
+                values.add_metric([unit, release, context], track.corrupt.value)
         return [states, values]
