@@ -33,6 +33,13 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 
+_PLAIN = re.compile(
+    r"\b(repeat\w*|times|copies|over and over|again and again|forever|endless\w*|pad(ded|ding)?"
+    r"|fill(ed)?|lyrics|mantra|chant|zero(es|s|ed)|wiederhol\w*|répèt\w*|répét\w*|fois|repite"
+    r"|repet\w+|veces|vezes|ripet\w+|volte|повтор\w*|раз)\b|重复|重複|繰り返|反复|遍|回|번|반복",
+    re.IGNORECASE,
+)
+
 
 class Asked:
     """How much repetition the request may have asked for. Read from the prompt at first need."""
@@ -70,6 +77,13 @@ class Asked:
         bare = unit.strip()
         named = bool(bare) and (bare in self._prompt or bare[: len(bare) // 2 + 1] in self._prompt)
         return copies <= self._count * (4 if self._cue or named else 1.5) + 2
+
+    def covers_cut(self, unit: str, copies: float, span: int) -> bool:
+        """The same where the token limit cut the text off: a wanted repetition mostly ends by
+        itself, so here only plain words of repeating count."""
+        if not self._prompt or not _PLAIN.search(self._prompt):
+            return False
+        return self.covers(unit, copies, span) if self.count else span <= PAGE
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Whether the prompt speaks of something."""

@@ -14,7 +14,9 @@ from extproc.detect.emptiness import Emptiness
 from extproc.detect.integrity import Integrity
 from extproc.detect.logprobs import LogprobAnomaly
 from extproc.detect.nonfinite import NonFiniteValues
+from extproc.detect.recurrence import Recurrence
 from extproc.detect.repetition import Repetition
+from extproc.detect.salad import Salad
 from extproc.detect.scores import ScoreAnomaly
 from extproc.detect.script_mixing import ScriptMixing
 from extproc.detect.soup import FunctionWordSoup, SymbolSoup
@@ -29,6 +31,7 @@ TEXT_DETECTORS: dict[str, type] = {
     kind.name: kind
     for kind in (
         Repetition,
+        Recurrence,
         WhitespaceRunaway,
         Decoding,
         ScriptMixing,
@@ -37,6 +40,7 @@ TEXT_DETECTORS: dict[str, type] = {
         Stutter,
         FunctionWordSoup,
         SymbolSoup,
+        Salad,
     )
 }
 """Run once for each channel of each choice, on blocks of text."""

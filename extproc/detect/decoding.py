@@ -9,7 +9,9 @@ from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
-_CONTROL = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1e]")
+"""Not backspace, form feed, escape, unit separator and delete: man, info and terminals use them."""
+
 _C1 = re.compile("[\x80-\x84\x86-\x9f]")
 _PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
 _MOJIBAKE = re.compile(

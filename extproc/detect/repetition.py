@@ -81,7 +81,9 @@ class RepetitionLimits:
 
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
-    as long as they are."""
+    as long as they are. ``data_end``: the same where the text was cut off."""
+
+    data_end: float = 1.6
 
 
 DEFAULT_LIMITS = RepetitionLimits(
@@ -221,7 +223,7 @@ class Repetition:
             if at < 0:
                 break
             period = size - GRAM - at
-            run = _extent(text, period)
+            run = extent(text, period)
             if run + period > best_run + best_period and run > best_run:
                 best_period, best_run = period, run
             # A short period with a short run may be the inside of a longer unit.
@@ -251,19 +253,20 @@ class Repetition:
             needed /= 2
         if span < needed or copies < limit.copies:
             return None
-        weight = Weight.PROOF
-        if not whole and (
-            kind in _LOOSE or "```" in tail.text or kind in _RECORDS
-        ) and _data_before(tail.text[:-span] if span < len(tail.text) else ""):
-            if span < self._limits.data * needed or copies < self._limits.data * limit.copies:
-                return self._hint(reason, copies, limit)
-        if self._asked.covers(self._unit, copies, span):
-            return self._hint(reason, copies, limit)
+        cut = reason == "unfinished"
+        factor = self._limits.data_end if cut else self._limits.data
+        if (span < factor * needed or copies < factor * limit.copies) and (
+            not whole and kind not in _WORDY and _data_before(tail.text[:-span])
+        ):
+            return None
+        covers = self._asked.covers_cut if cut else self._asked.covers
+        if covers(self._unit, copies, span):
+            if self._hinted:
+                return None
+            self._hinted = True
+            return self._finding(reason, copies, limit, Weight.HINT)
         self._done = True
-        return self._finding(reason, copies, limit, weight)
-
-    def _hint(self, reason: str, copies: float, limit: Limit) -> Finding | None:
-        return None
+        return self._finding(reason, copies, limit, Weight.PROOF)
 
     def _finding(self, reason: str, copies: float, limit: Limit, weight: Weight) -> Finding:
         return Finding(
@@ -272,11 +275,9 @@ class Repetition:
 
 
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
-_LOOSE = frozenset({Unit.DIGIT, Unit.FILLER, Unit.SEPARATOR, Unit.SYMBOL, Unit.SIGNS, Unit.NUMBERS})
-_RECORDS = frozenset({Unit.RECORD, Unit.LONG_RECORD, Unit.SHORT_NUMBERED})
 
 
-def _extent(text: str, period: int) -> int:
+def extent(text: str, period: int) -> int:
     """Characters at the end of ``text`` that equal those ``period`` earlier, at least GRAM."""
     low, high = GRAM, GRAM
     most = len(text) - period

@@ -55,7 +55,8 @@ class Stutter:
         words = len(_WORD.findall(window))
         enough = len(kinds) >= limit and 2 * len(found) >= share * words
         # Lists in columns repeat a word too; in a stutter most of the doubled words are common.
-        if enough and not self._asked.covers(found[0], 2, 0):
+        code = sum(map(window.count, "{}[]()<>=;|_\\\t"))
+        if enough and code <= 0.02 * len(window) and not self._asked.covers(found[0], 2, 0):
             self._done = True
             return self._found(len(kinds), Weight.PROOF)
         if not self._hinted:
