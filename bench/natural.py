@@ -116,7 +116,7 @@ def rendered(path: str, text: str) -> str:
         text = _ROFF_ESCAPE.sub("", text).replace(r"\-", "-").replace(r"\(aq", "'")
         return re.sub(r"\n\s*\n\s*\n+", "\n\n", text)
     if re.search(r"\.x?html?(\.gz)?$", path):
-        return re.sub(r"\n\s*\n\s*\n+", "\n\n", html.unescape(_TAG.sub("", text)))
+        return re.sub(r"\n\s*\n\s*\n+", "\n\n", html.unescape(_TAG.sub(" ", text)))
     return text
 
 

@@ -74,16 +74,20 @@ class Asked:
             return False
         if not self.count:
             return self.cue and span <= PAGE
+        return copies <= self._count * (4 if self._cue or self._names(unit) else 1.5) + 2
+
+    def _names(self, unit: str) -> bool:
         bare = unit.strip()
-        named = bool(bare) and (bare in self._prompt or bare[: len(bare) // 2 + 1] in self._prompt)
-        return copies <= self._count * (4 if self._cue or named else 1.5) + 2
+        return bool(bare) and (bare in self._prompt or bare[: len(bare) // 2 + 1] in self._prompt)
 
     def covers_cut(self, unit: str, copies: float, span: int) -> bool:
         """The same where the token limit cut the text off: a wanted repetition mostly ends by
-        itself, so here only plain words of repeating count."""
-        if not self._prompt or not _PLAIN.search(self._prompt):
+        itself, so a number alone, or a word like "line", does not cover it."""
+        if not self._prompt:
             return False
-        return self.covers(unit, copies, span) if self.count else span <= PAGE
+        if self.count and (self._cue or self._names(unit)):
+            return copies <= 1.5 * self._count + 2
+        return _PLAIN.search(self._prompt) is not None and span <= PAGE
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Whether the prompt speaks of something."""

@@ -39,8 +39,8 @@ class Recurrence:
         self,
         counter: int = 24,
         counter_characters: int = 700,
-        share: float = 0.88,
-        share_hint: float = 0.7,
+        share: float = 0.8,
+        share_hint: float = 0.66,
         asked: Asked = NOTHING_ASKED,
     ) -> None:
         self._limits = (counter, counter_characters, share, share_hint)
@@ -76,9 +76,12 @@ class Recurrence:
                 weight = Weight.PROOF if proof else Weight.HINT
                 return self._found("counter", copies, counter, weight)
         last = text[-self.LAST :]
-        if not _prose(last) and not _word_table(last):
-            return None
         share = _stale(text, self.LAST, 3)
+        if not _prose(last):
+            # Lists and tables of words recur by their frame alone; not to the last cell.
+            share_limit = share_hint = 0.97
+            if not _worded(last):
+                return None
         if share < share_hint or self._asked.covers_cut("", 0, int(share * self.LAST)):
             return None
         return self._found(
@@ -138,13 +141,13 @@ def _prose(text: str) -> bool:
     size = len(text)
     letters = sum(map(str.isalpha, text))
     code = sum(map(text.count, "{}[]()<>=;|_\\\t/#$&*+`@~%^"))
-    return letters >= 0.6 * size and code <= 0.02 * size
+    return letters >= 0.56 * size and code <= 0.02 * size
 
 
-def _word_table(text: str) -> bool:
-    """A table of words: bars, and hardly a number or another sign."""
-    bars = text.count("|")
+def _worded(text: str) -> bool:
+    """Lines of words, with hardly a number or a sign of code."""
+    size = len(text)
     letters = sum(map(str.isalpha, text))
     digits = sum(map(str.isdigit, text))
-    code = sum(map(text.count, "{}[]()<>=;_\\\t#$&*+`@~%^"))
-    return bars >= 6 and letters >= 0.5 * len(text) and digits <= 4 and code <= 0.01 * len(text)
+    code = sum(map(text.count, "{}[]()<>=;_\\\t#$&+`@~%^"))
+    return letters >= 0.45 * size and digits <= 0.08 * size and code <= 0.01 * size

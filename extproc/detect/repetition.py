@@ -19,6 +19,7 @@ from typing import ClassVar
 from extproc.detect.detector import CUT_OFF, NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.tail import Tail
+from extproc.wire import Channel
 
 GRAM = 8
 
@@ -74,10 +75,15 @@ class RepetitionLimits:
     end: dict[Unit, Limit]
 
     whole_symbol: int = 16
-    """The whole output is one letter or symbol that is no separator: the shape of token id 0."""
+    """The whole output is one letter or symbol that is no separator, or one digit up to where it
+    was cut off: the shape of token id 0."""
 
     whole_short: Limit = Limit(64, 13)
     """The whole output is one unit of letters, 2 to 16 characters."""
+
+    whole_cut: Limit = Limit(40, 6)
+    whole_cut_long: Limit = Limit(150, 3.3)
+    """The whole output is one unit, up to 16 characters or longer, and was cut off."""
 
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
@@ -94,13 +100,13 @@ DEFAULT_LIMITS = RepetitionLimits(
         Unit.SEPARATOR: Limit(256, 256),
         Unit.SYMBOL: Limit(64, 64),
         Unit.SIGNS: Limit(320, 12),
-        Unit.NUMBERS: Limit(800, 24),
+        Unit.NUMBERS: Limit(1600, 100),
         Unit.SHORT: Limit(128, 13),
-        Unit.SHORT_NUMBERED: Limit(320, 24),
-        Unit.PHRASE: Limit(180, 4.5),
+        Unit.SHORT_NUMBERED: Limit(640, 40),
+        Unit.PHRASE: Limit(240, 6),
         Unit.PARAGRAPH: Limit(300, 3.5),
-        Unit.RECORD: Limit(640, 12),
-        Unit.LONG_RECORD: Limit(1200, 5),
+        Unit.RECORD: Limit(2400, 40),
+        Unit.LONG_RECORD: Limit(3600, 12),
     },
     end={
         Unit.DIGIT: Limit(24, 24),
@@ -159,7 +165,9 @@ class Repetition:
         "_done",
         "_hinted",
         "_kind",
+        "_argument",
         "_limits",
+        "_past",
         "_period",
         "_run",
         "_text",
@@ -172,21 +180,28 @@ class Repetition:
     WHOLE = 0.9
     """Share of the output under the period from which the loop is the whole output."""
 
-    def __init__(self, limits: RepetitionLimits = DEFAULT_LIMITS, asked: Asked = NOTHING_ASKED):
+    def __init__(
+        self,
+        limits: RepetitionLimits = DEFAULT_LIMITS,
+        asked: Asked = NOTHING_ASKED,
+        argument: bool = False,
+    ) -> None:
         self._limits = limits
         self._asked = asked
         self._period = 0  # of the suffix, 0 when it has none
         self._run = 0  # characters at the end that equal those one period earlier
         self._kind: Unit | None = None
         self._unit = ""
+        self._past: Finding | None = None
+        self._argument = argument
         self._done = self._hinted = False
 
     @classmethod
     def create(cls, setting: Setting) -> Repetition:
-        return cls(asked=setting.asked)
+        return cls(asked=setting.asked, argument=setting.channel is Channel.TOOL_ARGUMENTS)
 
     def feed(self, tail: Tail, fresh: int) -> Finding | None:
-        if self._done:
+        if self._done or (self._past is not None and not tail.whole):
             return None
         text, period = tail.text, self._period
         if (
@@ -198,19 +213,33 @@ class Repetition:
         else:
             self._search(text)
             period = self._period
-        if tail.whole or self._run < 2 * period or self._run < 15:
+        if self._run < 2 * period or self._run < 15:
             return None
-        return self._judge(tail, self._limits.mid, "period", 1.0, True)
+        finding = self._judge(tail, self._limits.mid, "period", 1.0)
+        if not tail.whole:
+            self._done = finding is not None and finding.weight is Weight.PROOF
+            return finding
+        # A whole body is judged at its end; a loop within it, before a closing bracket or a
+        # sudden stop, is remembered until then.
+        if finding is not None:
+            self._past = finding
+        return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if self._done or reason in POLICY_ENDINGS:
             return None
         self._search(tail.text)
-        if not self._period or self._run < 1.5 * self._period:
-            return None
-        if reason in CUT_OFF:
-            return self._judge(tail, self._limits.end, "unfinished", 1.0, True)
-        return self._judge(tail, self._limits.mid, "period", 2.0 if tail.whole else 1.0, tail.whole)
+        cut = reason in CUT_OFF
+        if cut and self._run >= 1.5 * self._period > 0:
+            finding = self._judge(tail, self._limits.end, "unfinished", 1.0)
+            if finding is not None and finding.weight is Weight.PROOF:
+                return finding
+        past = self._past
+        if past is None or cut or past.weight is not Weight.PROOF:
+            return past
+        # It ended by itself: twice the limit.
+        enough = past.value >= 2 * past.threshold or self._argument
+        return past if enough else past._replace(weight=Weight.HINT)
 
     def _search(self, text: str) -> None:
         self._kind = None
@@ -232,7 +261,7 @@ class Repetition:
         self._period, self._run = best_period, best_run
 
     def _judge(
-        self, tail: Tail, limits: dict[Unit, Limit], reason: str, factor: float, whole_rule: bool
+        self, tail: Tail, limits: dict[Unit, Limit], reason: str, factor: float
     ) -> Finding | None:
         period = self._period
         kind = self._kind
@@ -243,17 +272,21 @@ class Repetition:
         span = self._run + period
         copies = span / period
         whole = span >= self.WHOLE * tail.total
-        if whole and whole_rule:
+        cut = reason == "unfinished"
+        if whole:
+            if cut:
+                limit = _less(limit, self._limits.whole_cut if period <= 16 else self._limits.whole_cut_long)
             if kind is Unit.SYMBOL or kind is Unit.LETTER:
                 limit = Limit(self._limits.whole_symbol, self._limits.whole_symbol)
+            elif kind is Unit.DIGIT and cut:
+                limit = Limit(self._limits.whole_symbol, self._limits.whole_symbol)
             elif kind is Unit.SHORT:
-                limit = min(limit, self._limits.whole_short, key=lambda one: one.characters)
+                limit = _less(limit, self._limits.whole_short)
         needed = limit.characters * factor
-        if kind in _WORDY and max(self._unit) >= chr(_CJK):
+        if cut and kind in _WORDY and max(self._unit) >= chr(_CJK):
             needed /= 2
         if span < needed or copies < limit.copies:
             return None
-        cut = reason == "unfinished"
         factor = self._limits.data_end if cut else self._limits.data
         if (span < factor * needed or copies < factor * limit.copies) and (
             not whole and kind not in _WORDY and _data_before(tail.text[:-span])
@@ -265,7 +298,6 @@ class Repetition:
                 return None
             self._hinted = True
             return self._finding(reason, copies, limit, Weight.HINT)
-        self._done = True
         return self._finding(reason, copies, limit, Weight.PROOF)
 
     def _finding(self, reason: str, copies: float, limit: Limit, weight: Weight) -> Finding:
@@ -275,6 +307,10 @@ class Repetition:
 
 
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
+
+
+def _less(one: Limit, other: Limit) -> Limit:
+    return Limit(min(one.characters, other.characters), min(one.copies, other.copies))
 
 
 def extent(text: str, period: int) -> int:

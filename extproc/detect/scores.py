@@ -21,6 +21,7 @@ class ScoreAnomaly:
     __slots__ = ("_many", "_request", "_values")
 
     name: ClassVar[str] = "scores"
+    reads = (Scores,)
 
     def __init__(self, many: int = 4, request: RequestFacts = RequestFacts()) -> None:
         self._many = many

@@ -16,13 +16,16 @@ _FUNCTION = frozenset(
     when who if so no out up into them then what some could other than now these may only do any
     also after such our your""".split()
 )
-_NEVER = frozenset("the of and to in a for with at by from an its their our your".split())
-"""Words that no sentence of English puts twice in a row or ends on."""
+_ARTICLES = frozenset("the a an our your their its".split())
+_AFTER_NONE = frozenset("the of and to in a is for it as was by at from an or its their".split())
+"""No article, and hardly a preposition, stands before one of these."""
+_PREPOSITIONS = frozenset("of to in for with at by from".split())
+_NO_OBJECT = frozenset("of and to by or is was".split())
 
 _WELDS = (
     re.compile(r"\d[A-Za-z]{2,}|[A-Za-z]{2,}\d"),
     re.compile(r",[,.]|\*{2,}\d|\d\*{2,}"),
-    re.compile(r"[)\]]\d|\d[(\[]"),
+    re.compile(r"[)\]]\d"),
 )
 
 
@@ -56,7 +59,7 @@ class FunctionWordSoup:
         return None
 
     def _judge(self, text: str) -> Finding | None:
-        if text.count(" ") < 0.1 * len(text):
+        if text.count(" ") < 0.2 * len(text):  # short words: prose has a blank in six
             return None
         share, pairs, distinct, least = self._limits
         words = _WORD.findall(text.lower())[-self.WORDS :]
@@ -66,7 +69,8 @@ class FunctionWordSoup:
         if common < share * len(words):
             return None
         impossible = sum(
-            a in _NEVER and b in _NEVER for a, b in zip(words, words[1:], strict=False)
+            (a in _ARTICLES and b in _AFTER_NONE) or (a in _PREPOSITIONS and b in _NO_OBJECT)
+            for a, b in zip(words, words[1:], strict=False)
         )
         if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
             return None
@@ -114,7 +118,7 @@ class SymbolSoup:
         if 0.2 * size <= digits <= 0.9 * size:
             counts = [len(pattern.findall(text)) for pattern in _WELDS]
             total = sum(counts)
-            if sum(count >= 3 for count in counts) >= 2 and total >= 0.035 * size:
+            if sum(count >= 2 for count in counts) >= 2 and total >= 0.035 * size:
                 distinct = len(set(re.findall(r"[A-Za-z]{2,}", text)))
                 words = len(re.findall(r"[A-Za-z]{2,}", text))
                 if distinct <= max(4, 0.3 * words):

@@ -41,7 +41,7 @@ class Structure:
     guided-decoding faults; honest truncation ends with ``length`` and is left alone.
     """
 
-    __slots__ = ("_json", "_kept", "_lost", "_named", "_request", "_size", "_texts")
+    __slots__ = ("_lost", "_named", "_request", "_size", "_texts", "reads")
 
     name: ClassVar[str] = "structure"
 
@@ -49,7 +49,12 @@ class Structure:
 
     def __init__(self, request: RequestFacts = RequestFacts()) -> None:
         self._request = request
-        self._json = request.format in (OutputFormat.JSON_OBJECT, OutputFormat.JSON_SCHEMA)
+        wants_json = request.format in (OutputFormat.JSON_OBJECT, OutputFormat.JSON_SCHEMA)
+        self.reads = (
+            (ToolCall, Channel.TOOL_ARGUMENTS, Channel.CONTENT)
+            if wants_json
+            else (ToolCall, Channel.TOOL_ARGUMENTS)
+        )
         self._texts: dict[tuple[int, Channel, int], list[str]] = {}
         self._lost: set[tuple[int, Channel, int]] = set()
         self._size = 0
@@ -61,10 +66,7 @@ class Structure:
 
     def feed(self, event: Event) -> Finding | None:
         if type(event) is Text:
-            if event.channel is Channel.TOOL_ARGUMENTS or (
-                self._json and event.channel is Channel.CONTENT
-            ):
-                self._keep(event)
+            self._keep(event)
         elif type(event) is ToolCall:
             return self._tool(event.name)
         return None

@@ -45,6 +45,8 @@ class Stutter:
         if self._done:
             return None
         window = tail.text[-self.WINDOW :]
+        if " " not in window:
+            return None
         found = [m.group(1) for m in _DOUBLE.finditer(window)]
         if len(found) < 3:
             return None

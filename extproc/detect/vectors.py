@@ -24,6 +24,7 @@ class Vectors:
     __slots__ = ("_count", "_dimensions", "_done", "_first", "_request", "_same", "_seen")
 
     name: ClassVar[str] = "vectors"
+    reads = (Vector,)
 
     REMEMBERED = 256
     """Vectors whose hash is kept to find equal ones."""

@@ -36,7 +36,7 @@ class Salad:
     """Characters below which nothing is said."""
 
     def __init__(
-        self, window: float = 4.0, windows: float = 2.2, hint: float = 1.5, on: bool = True
+        self, window: float = 2.6, windows: float = 1.3, hint: float = 0.7, on: bool = True
     ) -> None:
         self._limits = (window, windows, hint)
         self._on = on

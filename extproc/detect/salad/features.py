@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -27,110 +28,131 @@ STEP = 0.5
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
+SCALARS = 24
 
 Array = NDArray[np.float32]
+_NONE = np.zeros(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
     """What natural text is like.
 
-    ``surprise``: uint8, (27 * 27 * 27, languages): -ln P(third letter | first two) in STEPs.
-    ``common``: the classes of common English words; ``pairs``: uint8, (classes + 1, classes + 1):
+    ``lanes``: uint64, (27 * 27 * 27, languages / 4): -ln P(third letter | first two) in STEPs, 16
+    bits a language; unused lanes are never the least.
+    ``common``: the classes of common English words; ``pairs``: (classes + 1, classes + 1):
     -ln P(class of the next word | class of this) in STEPs; the last class is every other word.
     """
 
-    surprise: NDArray[np.uint8]
+    lanes: NDArray[np.uint64]
     common: dict[str, int]
-    pairs: NDArray[np.uint8]
+    pairs: list[list[int]]
 
 
-def covered(codes: NDArray[np.uint32], kind: NDArray[np.uint8]) -> bool:
-    """Whether the statistics have anything to say: enough letters, nearly all of them Latin."""
-    counts = np.bincount(kind, minlength=CLASSES)
-    latin = int(counts[LOWER] + counts[UPPER])
-    return bool(latin >= LEAST_LETTERS and counts[OTHER] <= 0.08 * latin and latin >= 0.4 * codes.size)
+def lanes(surprise: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The table of surprises, (trigrams, languages), as lanes."""
+    trigram_count, languages = surprise.shape
+    wide = np.full((trigram_count, -(-languages // 4) * 4), 100, np.uint16)
+    wide[:, :languages] = surprise
+    return wide.view(np.uint64)
 
 
 def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
-    """The vector of a window, None where the statistics do not apply.
+    """The vector of a window, None where the statistics do not apply: too few letters, or not
+    nearly all of them Latin.
 
     ``skip``: a language to leave out (training on text as if its language were not covered).
     """
     codes = points(text)
+    size = codes.size
     kind = kinds(codes)
-    if not covered(codes, kind):
+    counts = np.bincount(kind, minlength=CLASSES).tolist()
+    latin = counts[LOWER] + counts[UPPER]
+    if latin < LEAST_LETTERS or counts[OTHER] > 0.08 * latin or latin < 0.4 * size:
         return None
     letters = folded(codes)
     index = trigrams(letters)
-    rows = tables.surprise[index]
-    sums = rows.sum(axis=0, dtype=np.int32)
-    if skip >= 0:
-        sums[skip] = 1 << 30
-    best = int(sums.argmin())
     count = index.size
-    mean = float(sums[best]) * STEP / count
-    # Trigrams belong to the word of their last letter, the blank after a word to that word.
-    starts = np.flatnonzero(letters[:-1] == 0)
-    starts = starts[starts < count]
-    lengths = np.diff(np.append(starts, letters.size - 1)) - 1
-    column = rows[:, best]
-    per_word = np.add.reduceat(column, starts, dtype=np.int32) * STEP
-    sizes = np.diff(np.append(starts, count))
-    word_mean = per_word / np.maximum(sizes, 1)
-    own = np.add.reduceat(rows, starts, axis=0, dtype=np.int32)
+    rows = tables.lanes.take(index, axis=0)
+    # A trigram belongs to the word that its middle letter is in or ends.
+    starts = (letters[:-1] == 0).nonzero()[0]
+    if starts[-1] >= count:
+        starts = starts[:-1]
+    words = starts.size
+    ends = np.empty(words, starts.dtype)
+    ends[:-1] = starts[1:]
+    ends[-1] = count
+    sizes = ends - starts
+    # Four languages a lane: a sum over a window stays below 16 bits.
+    packed = np.add.reduceat(rows, starts, axis=0)
+    sums = np.add.reduce(packed, 0).view(np.uint16)
+    own = packed.view(np.uint16)
     if skip >= 0:
-        own[:, skip] = 1 << 20
-    gap = mean - float(own.min(axis=1).sum()) * STEP / count
-    long = lengths >= 4
-    longs = max(1, int(long.sum()))
-    words = lengths.size
-    surprises = word_mean[long] if long.any() else np.zeros(1)
+        sums[skip] = own[:, skip] = 0xFFFF
+    best = int(sums.argmin())
+    mean = int(sums[best]) * STEP / count
+    column = rows.view(np.uint16)[:, best]
+    per_word = own[:, best]
+    gap = mean - int(own.min(axis=1).sum()) * STEP / count
+    lengths = sizes - 1
+    lengths[-1] = letters.size - 2 - int(starts[-1])
+    long = per_word[lengths >= 4] * STEP / sizes[lengths >= 4]
+    longs = long.size
+    if not longs:
+        long = _NONE
+    average = float(long.sum()) / long.size
+    deviation = math.sqrt(max(0.0, float(long @ long) / long.size - average * average))
+    levels = np.bincount(column, minlength=16).tolist()
     pair = kind[:-1].astype(np.int32) * CLASSES + kind[1:]
-    form = np.sqrt(np.bincount(pair, minlength=CLASSES * CLASSES) / pair.size)
+    form = np.bincount(pair, minlength=CLASSES * CLASSES)
+    out = np.empty(SCALARS + CLASSES * CLASSES, np.float32)
+    np.sqrt(form / pair.size, out=out[SCALARS:], casting="unsafe")
     spoken = _WORD.findall(text.lower())
-    other = len(tables.common)
-    ids = [tables.common.get(word, other) for word in spoken]
-    known = [i != other for i in ids]
-    both = odd = 0
-    total = 0.0
-    pairs = tables.pairs
-    for a, b in zip(ids, ids[1:], strict=False):
-        if a != other and b != other:
-            both += 1
-            value = int(pairs[a, b])
-            total += value
-            odd += value >= 14
-    n = max(1, len(ids))
-    distinct = len(set(spoken)) / n
-    newlines = text.count("\n\n\n")
-    scalars = np.array(
-        [
-            mean,
-            gap,
-            float(sums[0]) * STEP / count - mean,
-            float(np.mean(column >= 8)),
-            float(np.mean(column >= 12)),
-            float(np.mean(surprises > 2.6)),
-            float(np.mean(surprises > 3.2)),
-            float(np.mean(surprises > 4.0)),
-            float(surprises.std()),
-            float(surprises.max()),
-            float(np.log1p(lengths.max())),
-            float(lengths.mean()) / 10,
-            float(np.mean(lengths <= 2)),
-            longs / words,
-            distinct,
-            sum(known) / n,
-            both / n,
-            odd / n,
-            total * STEP / max(1, both) / 4,
-            np.log(codes.size) / 6,
-            np.log(words + 1) / 5,
-            np.log1p(newlines),
-            float(np.count_nonzero(kind == DIGIT)) / codes.size,
-            float(np.count_nonzero((kind == SPACE) | (kind == NEWLINE))) / codes.size,
-        ],
-        np.float32,
+    n = max(1, len(spoken))
+    known, both, odd, total = _pairs(spoken, tables)
+    out[:SCALARS] = (
+        mean,
+        gap,
+        int(sums[0]) * STEP / count - mean,
+        sum(levels[8:]) / count,
+        sum(levels[12:]) / count,
+        np.count_nonzero(long > 2.6) / long.size,
+        np.count_nonzero(long > 3.2) / long.size,
+        np.count_nonzero(long > 4.0) / long.size,
+        deviation,
+        long.max(),
+        math.log1p(int(lengths.max())),
+        int(lengths.sum()) / words / 10,
+        np.count_nonzero(lengths <= 2) / words,
+        longs / words,
+        len(set(spoken)) / n,
+        known / n,
+        both / n,
+        odd / n,
+        total * STEP / max(1, both) / 4,
+        math.log(size) / 6,
+        math.log(words + 1) / 5,
+        math.log1p(text.count("\n\n\n")),
+        counts[DIGIT] / size,
+        (counts[SPACE] + counts[NEWLINE]) / size,
     )
-    return np.concatenate((scalars, form.astype(np.float32)))
+    return out
+
+
+def _pairs(spoken: list[str], tables: Tables) -> tuple[int, int, int, int]:
+    """Common words, neighbours that are both common, odd ones of these, and their levels' sum."""
+    get = tables.common.get
+    pairs = tables.pairs
+    known = both = odd = total = 0
+    before = None
+    for word in spoken:
+        at = get(word)
+        if at is not None:
+            known += 1
+            if before is not None:
+                value = pairs[before][at]
+                both += 1
+                total += value
+                odd += value >= 14
+        before = at
+    return known, both, odd, total

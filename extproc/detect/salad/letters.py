@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 A = 27
 """Blank and 26 letters."""
 
-TOP = 0x1F00
-"""Latin letters end below; everything from here on is OTHER."""
+TOP = 0x2100
+"""Latin letters and quotes end below; everything from here on is OTHER."""
 
 OTHER, LOWER, UPPER, DIGIT, SPACE, NEWLINE, STOP, QUOTE, BRACKET, SIGN = range(10)
 CLASSES = 10
@@ -26,10 +26,8 @@ _SPECIAL = {
 def _tables() -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
     fold = np.zeros(TOP + 1, np.int16)
     kind = np.full(TOP + 1, OTHER, np.uint8)
-    for code in range(TOP):
+    for code in (*range(0x250), *range(0x1E00, 0x1F00)):
         char = chr(code)
-        if 0x250 <= code < 0x1E00:
-            continue
         base = unicodedata.normalize("NFKD", char)[0].lower()
         base = _SPECIAL.get(char.lower(), base)
         if char.isalpha() and len(base) == 1 and "a" <= base <= "z":
@@ -54,11 +52,12 @@ def _tables() -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
     kind[0xA0] = SPACE
     for char in "«»¿¡·":
         kind[ord(char)] = STOP if char in "¿¡·" else QUOTE
+    for code in (0x2018, 0x2019, 0x201C, 0x201D, 0x201E, 0x2013, 0x2014):
+        kind[code] = QUOTE
     return fold, kind
 
 
 _FOLD, _KIND = _tables()
-_QUOTES = np.array([0x2018, 0x2019, 0x201C, 0x201D, 0x201E, 0x2013, 0x2014], np.uint32)
 
 
 def points(text: str) -> NDArray[np.uint32]:
@@ -68,23 +67,26 @@ def points(text: str) -> NDArray[np.uint32]:
 
 def kinds(codes: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """The class of each character."""
-    out = _KIND[np.minimum(codes, TOP)]
-    if codes.size and int(codes.max()) >= 0x2013:
-        out[np.isin(codes, _QUOTES)] = QUOTE
-    return out
+    return _KIND[np.minimum(codes, TOP)]
 
 
 def folded(codes: NDArray[np.uint32]) -> NDArray[np.int16]:
     """Letters 1..26, 0 for anything else, a single 0 between words and at both ends."""
-    letters = _FOLD[np.minimum(codes, TOP)]
-    padded = np.zeros(letters.size + 2, np.int16)
-    padded[1:-1] = letters
-    keep = np.ones(padded.size, bool)
-    keep[1:] = (padded[1:] != 0) | (padded[:-1] != 0)
-    return padded[keep]
+    padded = np.zeros(codes.size + 2, np.int16)
+    padded[1:-1] = _FOLD[np.minimum(codes, TOP)]
+    keep = padded != 0
+    keep[:-1] |= keep[1:]
+    keep[-1] |= keep[-2]
+    out = padded[keep]
+    # The blank kept is the one before a word; the last word's own blank ends the text.
+    return out if out.size and out[-1] == 0 else np.append(out, np.int16(0))
 
 
 def trigrams(letters: NDArray[np.int16]) -> NDArray[np.int32]:
     """The index of each trigram whose last two are not both blank; needs 3 letters or more."""
     wide = letters.astype(np.int32)
-    return wide[:-2] * (A * A) + wide[1:-1] * A + wide[2:]
+    index = wide[:-1] * A
+    index += wide[1:]
+    out = index[:-1] * A
+    out += wide[2:]
+    return out

@@ -15,7 +15,7 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from extproc.detect.salad.features import Tables, features
+from extproc.detect.salad.features import Tables, features, lanes
 
 DATA = "salad.bin.xz"
 
@@ -41,8 +41,13 @@ class Model:
 
     def log_odds(self, vector: NDArray[np.float32]) -> float:
         """The network's output for a vector of features."""
-        x = np.clip((vector - self.mean) / self.scale, -5.0, 5.0)
-        return float(np.maximum(x @ self.hidden + self.hidden_bias, 0) @ self.out) + self.out_bias
+        x = (vector - self.mean) / self.scale
+        np.minimum(x, self.CLIP, out=x)
+        np.maximum(x, -self.CLIP, out=x)
+        hidden = x @ self.hidden
+        hidden += self.hidden_bias
+        np.maximum(hidden, 0, out=hidden)
+        return float(hidden @ self.out) + self.out_bias
 
 
 def pack(model: dict[str, NDArray[np.generic]]) -> bytes:
@@ -73,9 +78,9 @@ def unpack(data: bytes) -> Model:
         common = str(arrays["common"]).split()
         return Model(
             Tables(
-                np.ascontiguousarray(surprise[:, :languages]),
+                lanes(surprise[:, :languages]),
                 {word: i for i, word in enumerate(common)},
-                arrays["pairs"],
+                arrays["pairs"].tolist(),
             ),
             arrays["mean"],
             arrays["scale"],
