@@ -19,7 +19,7 @@ from extproc.detect.repetition import Repetition
 from extproc.detect.salad import Salad
 from extproc.detect.scores import ScoreAnomaly
 from extproc.detect.script_mixing import ScriptMixing
-from extproc.detect.soup import FunctionWordSoup, SymbolSoup
+from extproc.detect.soup import FunctionWordSoup, NoOrder, SymbolSoup
 from extproc.detect.special_tokens import SpecialTokens
 from extproc.detect.structure import Structure
 from extproc.detect.stutter import Stutter
@@ -40,6 +40,7 @@ TEXT_DETECTORS: dict[str, type] = {
         Stutter,
         FunctionWordSoup,
         SymbolSoup,
+        NoOrder,
         Salad,
     )
 }

@@ -81,7 +81,7 @@ class RepetitionLimits:
     whole_short: Limit = Limit(64, 13)
     """The whole output is one unit of letters, 2 to 16 characters."""
 
-    whole_cut: Limit = Limit(40, 6)
+    whole_cut: Limit = Limit(40, 5)
     whole_cut_long: Limit = Limit(150, 3.3)
     """The whole output is one unit, up to 16 characters or longer, and was cut off."""
 
