@@ -60,6 +60,13 @@ class _Zlib:
             while data:
                 if self._engine is None:
                     self._engine = zlib.decompressobj(self._window(data[0]))
+                elif self._engine.eof:
+                    if self._name != "gzip":
+                        return  # bytes past the end: clients ignore them
+                    data = data.lstrip(b"\0")  # padding between members
+                    if not data:
+                        return
+                    self._engine = zlib.decompressobj(31)
                 engine = self._engine
                 piece = b""
                 while data or len(piece) == PIECE:  # a full piece may leave output inside zlib
@@ -67,12 +74,7 @@ class _Zlib:
                     data = engine.unconsumed_tail
                     if piece:
                         yield piece
-                if engine.eof:
-                    data = engine.unused_data
-                    if self._name != "gzip" or not data:
-                        return
-                    self._engine = None
-                    data = data.lstrip(b"\0")  # padding between members
+                data = engine.unused_data
         except zlib.error as error:
             raise DecodeError(f"{self._name}: {error}") from None
 
@@ -92,14 +94,13 @@ class _Brotli:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         engine = self._engine
+        if engine.is_finished():
+            return  # bytes past the end: clients ignore them
         try:
-            piece = engine.process(data, output_buffer_limit=PIECE)
-            while True:
-                if piece:
-                    yield piece
-                if engine.can_accept_more_data():
-                    return
-                piece = engine.process(b"", output_buffer_limit=PIECE)
+            # Output may be pending even where more input would be accepted: ask until none comes.
+            while piece := engine.process(data, output_buffer_limit=PIECE):
+                data = b""
+                yield piece
         except brotli.error as error:
             raise DecodeError(f"br: {error}") from None
 

@@ -137,6 +137,8 @@ class Reader:
         if framing is None:
             self._body += start
             return
+        if framing is Framing.NDJSON and not self._dialect.lines:
+            framing = Framing.JSON  # more likely one document; _whole tells
         self._sniffing = False
         self.framing = framing
         if framing is Framing.SSE:

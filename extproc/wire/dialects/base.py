@@ -27,6 +27,9 @@ class Dialect:
         self.terminated = False
         """Whether the last word was among the chunks (``[DONE]`` is the reader's to notice)."""
 
+    lines: ClassVar[bool] = False
+    """Whether streams of this API are newline-delimited JSON."""
+
     @property
     def chosen(self) -> Dialect:
         """The dialect that is being read: this one, unless it is one that chooses another."""

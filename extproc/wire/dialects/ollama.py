@@ -30,6 +30,7 @@ class Ollama(Dialect):
 
     terminator = '"done": true'
     finishes = True
+    lines = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class Ollama(Dialect):
         thinking = message.get("thinking")
         calls = message.get("tool_calls")
         tokens = 1 if streamed and not done else 0
-        text(0, Channel.REASONING, thinking, 1 if thinking and streamed else 0, out)
+        text(0, Channel.REASONING, thinking, tokens if thinking else 0, out)
         text(0, Channel.CONTENT, message.get("content"), 0 if thinking or calls else tokens, out)
         for call in objects(calls):
             function = call.get("function")

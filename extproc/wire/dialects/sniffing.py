@@ -28,6 +28,8 @@ class Sniffing(Dialect):
 
     __slots__ = ("_chosen",)
 
+    lines = True
+
     def __init__(self) -> None:
         super().__init__()
         self._chosen: Dialect | None = None
@@ -121,6 +123,6 @@ def _numbers(document: dict[str, Any]) -> Callable[[], Dialect] | None:
             return Embeddings
         if "score" in first or "relevance_score" in first:
             return Rerank
-    if type(document.get("text")) is str:
+    if type(document.get("text")) is str or "segments" in document:
         return Transcription
     return None

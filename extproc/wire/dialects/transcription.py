@@ -18,7 +18,7 @@ from extproc.wire.dialects.openai_chat import OpenAIChat
 from extproc.wire.events import Channel, Event, Terminator
 
 _CUE = re.compile(
-    r"^(?:WEBVTT.*|\d+\s*\n(?=[\d:.,]+ --> )|(?:\d+:)?\d\d:\d\d[.,]\d{3} --> .*)$\n?", re.MULTILINE
+    r"^(?:WEBVTT.*|\d+(?=\n[\d:.,]+ --> )|(?:\d+:)?\d\d:\d\d[.,]\d{3} --> .*)$\n?", re.MULTILINE
 )
 """What SRT and WebVTT put around the text: cue numbers and times."""
 
@@ -57,8 +57,9 @@ class Transcription(Dialect):
 
     def body(self, document: Any, out: list[Event]) -> None:
         if type(document) is str:
-            cues = " --> " in document
-            text(0, Channel.CONTENT, _CUE.sub("", document) if cues else document, 0, out)
+            if " --> " in document:
+                document = _CUE.sub("", document.replace("\r\n", "\n"))
+            text(0, Channel.CONTENT, document, 0, out)
         elif type(document) is dict:
             failure(document, out)
             whole = document.get("text")

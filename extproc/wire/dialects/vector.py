@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from extproc.wire.dialects.base import objects
 from extproc.wire.events import Event, Form, Layer, Malformed, Vector
 
 
@@ -47,7 +48,7 @@ def _array(values: list[Any]) -> NDArray[np.float64]:
 def _list(position: int, value: list[Any], form: Form | None) -> Vector:
     shape: tuple[int, ...] = ()
     if value and type(value[0]) is dict:  # TEI, sparse: [{"index": 7, "value": 0.3}]
-        value = [item["value"] if type(item) is dict else item for item in value if item]
+        value = [item.get("value") for item in objects(value)]
         form = Form.SPARSE
     elif value and type(value[0]) is list:  # a vector for each token, or one in brackets
         rows, value = value, [number for row in value for number in row]

@@ -1,0 +1,184 @@
+"""Files of exchanges: every format, and every way to be unusable."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from typing import Any
+
+import pytest
+
+from extproc.cli.exchanges import Problem, read_exchanges
+from extproc.inspection import Exchange
+
+GOOD: dict[str, Any] = {
+    "id": "a",
+    "request": {"method": "POST", "path": "/v1/chat/completions", "body": {"n": 1}},
+    "response": {"status": 200, "headers": {"Content-Type": "application/json"}, "body": "é"},
+    "label": "ignored",
+}
+READ = Exchange(
+    "a",
+    "/v1/chat/completions",
+    "é".encode(),
+    headers={"content-type": "application/json"},
+    request_body={"n": 1},
+)
+
+
+def read(name: str, data: bytes) -> list[Exchange | Problem]:
+    return list(read_exchanges(name, io.BufferedReader(io.BytesIO(data))))
+
+
+def line(**changes: Any) -> bytes:
+    """GOOD with changes; a value of ... drops the field. ``response__body`` reaches inside."""
+    value = json.loads(json.dumps(GOOD))
+    for path, change in changes.items():
+        *owners, field = path.split("__")
+        owner = value
+        for name in owners:
+            owner = owner[name]
+        if change is ...:
+            del owner[field]
+        else:
+            owner[field] = change
+    return json.dumps(value).encode() + b"\n"
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "stdin", "x.jsonl.gz", "x.log"])
+def test_lines_are_exchanges(name: str) -> None:
+    data = b"\xef\xbb\xbf" + line() + b"\r\n\n" + line(id=7)
+    for packed in (data, gzip.compress(data)):
+        first, second = read(name, packed)
+        assert first == READ
+        assert isinstance(second, Exchange)
+        assert second.id == 7
+
+
+def test_a_body_in_base64_is_decoded() -> None:
+    text = base64.b64encode(b"\xff\x00").decode()
+    (exchange,) = read("x.jsonl", line(response__body=..., response__body_b64=text))
+    assert isinstance(exchange, Exchange)
+    assert exchange.body == b"\xff\x00"
+
+
+def test_a_missing_id_is_the_place() -> None:
+    (exchange,) = read("x.jsonl", line(id=...))
+    assert isinstance(exchange, Exchange)
+    assert exchange.id == "x.jsonl:1"
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        (b"{nonsense\n", ""),
+        (b"[]\n", ""),
+        (b"\xff\xfe{}\n", ""),
+        (b"[" * 100_000 + b"\n", ""),
+        (line(id=[1]), "id"),
+        (line(request=...), "request"),
+        (line(request="POST /"), "request"),
+        (line(request__path=...), "request.path"),
+        (line(request__method=3), "request.method"),
+        (line(response=...), "response"),
+        (line(response__status="200"), "response.status"),
+        (line(response__status=7), "response.status"),
+        (line(response__status=True), "response.status"),
+        (line(response__body=...), "response.body"),
+        (line(response__body=None), "response.body"),
+        (line(response__headers=[]), "response.headers"),
+        (line(response__headers={"x": 1}), "response.headers.x"),
+        (line(response__body_b64="?"), "response.body_b64"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_field_and_the_rest_is_read(bad: bytes, field: str) -> None:
+    first, problem, last = read("x.jsonl", line() + bad + line())
+    assert first == last == READ
+    assert isinstance(problem, Problem)
+    assert (problem.where, problem.field) == ("x.jsonl:2", field)
+    assert str(problem).startswith("x.jsonl:2: ")
+
+
+def test_a_truncated_gzip_file_gives_what_it_has() -> None:
+    data = gzip.compress(b"".join(line(id=i, response__body="x" * i) for i in range(2000)))
+    found = read("x.jsonl.gz", data[: len(data) // 2])
+    assert isinstance(found[0], Exchange)
+    assert isinstance(found[-1], Problem)
+
+
+def test_nothing_at_all_is_a_problem() -> None:
+    for data in (b"", b"\n\n"):
+        (problem,) = read("x.jsonl", data)
+        assert isinstance(problem, Problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "content_type"),
+    [
+        ("x.sse", b"data: {}\n\n", "text/event-stream"),
+        ("stdin", b"event: x\ndata: {}\n\n", "text/event-stream"),
+        ("x.json", b'{"choices": []}', "application/json"),
+        ("x.json", b'{\n "choices": [NaN\n', "application/json"),
+        ("stdin", b'{"done": false}\n{"done": true}\n', "application/json"),
+        ("x.ndjson", b'{"done": false}\n{"done": true}\n', "application/x-ndjson"),
+    ],
+)
+def test_a_bare_body_is_an_exchange_without_a_path(
+    name: str, data: bytes, content_type: str
+) -> None:
+    for packed in (data, gzip.compress(data)):
+        assert read(name, packed) == [
+            Exchange(name, "", data, headers={"content-type": content_type})
+        ]
+
+
+def test_exchanges_in_one_json_document() -> None:
+    assert read("x.json", json.dumps(GOOD, indent=1).encode()) == [READ]
+    first, second = read("x.json", json.dumps([GOOD, {"request": 1, "response": 2}]).encode())
+    assert first == READ
+    assert second == Problem("x.json[1]", "request", "must be an object")
+
+
+def test_a_har_file_gives_its_entries() -> None:
+    def entry(**content: Any) -> dict[str, Any]:
+        return {
+            "request": {
+                "method": "POST",
+                "url": "https://api.example/v1/chat/completions?x=1#y",
+                "postData": {"text": '{"n": 1}'},
+            },
+            "response": {
+                "status": 200,
+                "headers": [{"name": "Content-Encoding", "value": "gzip"}],
+                "content": {"mimeType": "application/json", **content},
+            },
+        }
+
+    entries = [
+        entry(text="{}"),
+        entry(text=base64.b64encode(b"{ }").decode(), encoding="base64"),
+        entry(text="?", encoding="base64"),
+        "no entry",
+    ]
+    data = json.dumps({"log": {"version": "1.2", "entries": entries}}).encode()
+    for name in ("x.har", "x.json", "stdin"):
+        first, second, third, fourth = read(name, data)
+        assert first == Exchange(
+            f"{name}#0",
+            "/v1/chat/completions?x=1",
+            b"{}",
+            headers={"content-type": "application/json"},
+            request_body={"n": 1},
+        )
+        assert isinstance(second, Exchange)
+        assert second.body == b"{ }"
+        assert third == Problem(f"{name}#2", "response.content.text", "is not base64")
+        assert fourth == Problem(f"{name}#3", "", "must be an object")
+
+
+def test_a_har_file_without_entries_is_a_problem() -> None:
+    for data in (b"{}", b'{"log": 1}', b"nonsense"):
+        (problem,) = read("x.har", data)
+        assert isinstance(problem, Problem)
