@@ -6,6 +6,9 @@ import re
 
 from extproc.wire import RequestFacts
 
+UNSEEN = RequestFacts()
+"""Of a request whose body was not seen."""
+
 PAGE = 4000
 """Characters."""
 
@@ -46,7 +49,7 @@ class Asked:
 
     __slots__ = ("_count", "_cue", "_prompt", "_read")
 
-    def __init__(self, request: RequestFacts = RequestFacts()) -> None:
+    def __init__(self, request: RequestFacts = UNSEEN) -> None:
         self._prompt = request.prompt if request.known else ""
         self._read = False
         self._count = 0

@@ -18,7 +18,9 @@ _CP1252 = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜�
 _MOJIBAKE = re.compile(f"([ÃÂÅÄÐÑÎÏ×Ø]){_CP1252}|(â)€|([ä-é])[\x80-\x9f]")
 _LEADS = {"Â": "Ã", "Å": "Ã", "Ä": "Ã", "Ñ": "Ð", "Ï": "Î"}
 """First bytes of one script count as one kind."""
-_ABOUT = re.compile(r"unicode|encod|utf|charset|mojibake|replacement|ansi|escape|icon|glyph", re.I)
+_ABOUT = re.compile(
+    r"unicode|encod|utf|charset|mojibake|replacement|ansi|escape|icon|glyph|font", re.I
+)
 
 
 class Decoding:
@@ -87,9 +89,7 @@ class Decoding:
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if not self._done and self._counts[0] and tail.text.rstrip("\ufffd").count("\ufffd"):
-            return Finding(
-                self.name, "replacement", self._counts[0], self._limits[0], Weight.HINT
-            )
+            return Finding(self.name, "replacement", self._counts[0], self._limits[0], Weight.HINT)
         return None
 
     def _found(self, reason: str, value: int, limit: int) -> Finding:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from extproc.detect.detector import NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.repetition import SEPARATORS
 from extproc.detect.tail import Tail
@@ -93,7 +94,5 @@ class SameDelta:
             "token_per_character", sign, run, limit, Weight.HINT if asked else Weight.PROOF
         )
 
-    def _finding(
-        self, reason: str, unit: str, count: int, limit: int, weight: Weight
-    ) -> Finding:
+    def _finding(self, reason: str, unit: str, count: int, limit: int, weight: Weight) -> Finding:
         return Finding(self.name, reason, count, limit, weight, shape_of(unit, count))

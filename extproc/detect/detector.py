@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.asked import NOTHING_ASKED, UNSEEN, Asked
 from extproc.detect.finding import Finding
 from extproc.detect.tail import Tail
 from extproc.wire import Channel, Event, RequestFacts
@@ -26,7 +26,7 @@ POLICY_ENDINGS = frozenset({"content_filter", "refusal", "safety", "abort"})
 class Setting:
     """What is known before the first event, and to which text the detector is set."""
 
-    request: RequestFacts = RequestFacts()
+    request: RequestFacts = UNSEEN
     channel: Channel = Channel.CONTENT
     asked: Asked = NOTHING_ASKED
 

@@ -59,7 +59,9 @@ class Integrity:
         elif type(event) is Failure:
             return self._failure(event)
         elif type(event) is Unterminated:
-            weight = Weight.HINT if self._finished or "error_in_success" in self._said else Weight.PROOF
+            weight = (
+                Weight.HINT if self._finished or "error_in_success" in self._said else Weight.PROOF
+            )
             return self._once("unterminated", weight, event.expected)
         elif type(event) is TooLarge:
             return self._once(f"too_large_{event.what}", Weight.NOTE, f"limit {event.limit}")

@@ -43,7 +43,12 @@ class LogprobAnomaly:
     reads = (Logprobs,)
 
     def __init__(
-        self, nulls: int = 2, identical: int = 8, clamped: int = 4, flat: int = 4, echo: bool = False
+        self,
+        nulls: int = 2,
+        identical: int = 8,
+        clamped: int = 4,
+        flat: int = 4,
+        echo: bool = False,
     ) -> None:
         self._limits = (nulls, identical, clamped, flat)
         self._choices: dict[int, _Choice] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from extproc.detect.detector import CUT_OFF, NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.repetition import extent
 from extproc.detect.tail import Tail

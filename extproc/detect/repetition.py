@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from extproc.detect.detector import CUT_OFF, NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.tail import Tail
 from extproc.wire import Channel
@@ -144,7 +145,7 @@ def unit_kind(unit: str) -> Unit:
     digits = sum(map(str.isdigit, unit))
     if not letters:
         return Unit.NUMBERS if digits else Unit.SIGNS
-    code = sum(map(unit.count, "{}[]()<>=;/\\|_#$&*+`\"@~%^")) + unit.count("\t")
+    code = sum(map(unit.count, '{}[]()<>=;/\\|_#$&*+`"@~%^')) + unit.count("\t")
     if period <= 16:
         return Unit.SHORT_NUMBERED if digits or code or 2 * letters < period else Unit.SHORT
     spaces = unit.count(" ") or max(unit) >= chr(_CJK)
@@ -161,11 +162,11 @@ class Repetition:
     """
 
     __slots__ = (
+        "_argument",
         "_asked",
         "_done",
         "_hinted",
         "_kind",
-        "_argument",
         "_limits",
         "_past",
         "_period",
@@ -275,10 +276,10 @@ class Repetition:
         cut = reason == "unfinished"
         if whole:
             if cut:
-                limit = _less(limit, self._limits.whole_cut if period <= 16 else self._limits.whole_cut_long)
-            if kind is Unit.SYMBOL or kind is Unit.LETTER:
-                limit = Limit(self._limits.whole_symbol, self._limits.whole_symbol)
-            elif kind is Unit.DIGIT and cut:
+                limit = _less(
+                    limit, self._limits.whole_cut if period <= 16 else self._limits.whole_cut_long
+                )
+            if kind is Unit.SYMBOL or kind is Unit.LETTER or (kind is Unit.DIGIT and cut):
                 limit = Limit(self._limits.whole_symbol, self._limits.whole_symbol)
             elif kind is Unit.SHORT:
                 limit = _less(limit, self._limits.whole_short)

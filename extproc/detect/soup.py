@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import ClassVar
 
 from extproc.detect.detector import Setting
@@ -12,16 +13,106 @@ from extproc.detect.tail import Tail
 
 _WORD = re.compile(r"[A-Za-z']+|\d+")
 _FUNCTION = frozenset(
-    """the of and to in a is that for it as was with be by on not he his but at are this have an
-    from they which or you were her she there been their its one all we had would will can more
-    when who if so no out up into them then what some could other than now these may only do any
-    also after such our your""".split()
+    (
+        "the",
+        "of",
+        "and",
+        "to",
+        "in",
+        "a",
+        "is",
+        "that",
+        "for",
+        "it",
+        "as",
+        "was",
+        "with",
+        "be",
+        "by",
+        "on",
+        "not",
+        "he",
+        "his",
+        "but",
+        "at",
+        "are",
+        "this",
+        "have",
+        "an",
+        "from",
+        "they",
+        "which",
+        "or",
+        "you",
+        "were",
+        "her",
+        "she",
+        "there",
+        "been",
+        "their",
+        "its",
+        "one",
+        "all",
+        "we",
+        "had",
+        "would",
+        "will",
+        "can",
+        "more",
+        "when",
+        "who",
+        "if",
+        "so",
+        "no",
+        "out",
+        "up",
+        "into",
+        "them",
+        "then",
+        "what",
+        "some",
+        "could",
+        "other",
+        "than",
+        "now",
+        "these",
+        "may",
+        "only",
+        "do",
+        "any",
+        "also",
+        "after",
+        "such",
+        "our",
+        "your",
+    )
 )
-_ARTICLES = frozenset("the a an our your their its".split())
-_AFTER_NONE = frozenset("the of and to in a is for it as was by at from an or its their".split())
+_ARTICLES = frozenset(("the", "a", "an", "our", "your", "their", "its"))
+_AFTER_NONE = frozenset(
+    (
+        "the",
+        "of",
+        "and",
+        "to",
+        "in",
+        "a",
+        "is",
+        "for",
+        "it",
+        "as",
+        "was",
+        "by",
+        "at",
+        "from",
+        "an",
+        "or",
+        "its",
+        "their",
+    )
+)
 """No article, and hardly a preposition, stands before one of these."""
-_PREPOSITIONS = frozenset("of to in for with at by from".split())
-_NO_OBJECT = frozenset("of and to by or is was".split())
+_PREPOSITIONS = frozenset(("of", "to", "in", "for", "with", "at", "by", "from"))
+_NO_OBJECT = frozenset(("of", "and", "to", "by", "or", "is", "was"))
 
 _TOKEN = re.compile(r"[^\W\d]+|\d+|[^\w\s]+|\n")
 
@@ -73,7 +164,7 @@ class FunctionWordSoup:
             return None
         impossible = sum(
             (a in _ARTICLES and b in _AFTER_NONE) or (a in _PREPOSITIONS and b in _NO_OBJECT)
-            for a, b in zip(words, words[1:], strict=False)
+            for a, b in pairwise(words)
         )
         if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
             return None
@@ -87,9 +178,9 @@ class FunctionWordSoup:
 class NoOrder:
     """``no_order`` (ratio): words, numbers and signs of a small vocabulary follow each other as if
     drawn from a hat: neighbours occur together no more often than their counts alone make them.
-    Every grammar, table, dump and drawing has preferred neighbours (the least ratio in 9 000
-    natural passages is 1.07, in hand-made tables 1.5); sequences of one kind alone (digits, bases,
-    yes and no) may well be random, and are not judged.
+    Every grammar, table, dump and drawing has preferred neighbours (the least ratio in 18 000
+    natural passages is 0.92, in soups of the corpus 0.47); sequences of one kind alone (digits,
+    bases, yes and no) may well be random, and are not judged.
     """
 
     __slots__ = ("_done", "_limits")
@@ -100,7 +191,7 @@ class NoOrder:
     TOKENS = 90
 
     def __init__(
-        self, ratio: float = 1.0, least: int = 50, distinct: float = 0.3, kinds: int = 6
+        self, ratio: float = 0.8, least: int = 50, distinct: float = 0.3, kinds: int = 6
     ) -> None:
         self._limits = (ratio, least, distinct, kinds)
         self._done = False
@@ -113,7 +204,10 @@ class NoOrder:
         if self._done or tail.total < 100:
             return None
         ratio, least, distinct, kinds = self._limits
-        tokens = _TOKEN.findall(tail.text[-400:])[-self.TOKENS :]
+        text = tail.text[-400:]
+        if sum(map(text.count, "0123456789")) < 4:
+            return None
+        tokens = _TOKEN.findall(text)[-self.TOKENS :]
         size = len(tokens)
         if size < least or not kinds <= len(set(tokens)) <= distinct * size:
             return None
@@ -125,7 +219,7 @@ class NoOrder:
             and any(not token[0].isalnum() and token != "\n" for token in repeated)
         ):
             return None
-        pairs = Counter(zip(tokens, tokens[1:], strict=False))
+        pairs = Counter(pairwise(tokens))
         met = sum(count * (count - 1) for count in pairs.values())
         alike = sum(count * count for count in counts.values()) / size / size
         expected = alike * alike * (size - 1) * (size - 2)

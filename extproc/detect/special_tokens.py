@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from extproc.detect.detector import NOTHING_ASKED, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 from extproc.wire import Channel
@@ -39,7 +40,18 @@ class SpecialTokens:
     Source: all leaks of the corpus have at least 3 plain or 1 marked ones.
     """
 
-    __slots__ = ("_about", "_call", "_calls", "_closed", "_done", "_hinted", "_limits", "_marked", "_opened", "_plain")
+    __slots__ = (
+        "_about",
+        "_call",
+        "_calls",
+        "_closed",
+        "_done",
+        "_hinted",
+        "_limits",
+        "_marked",
+        "_opened",
+        "_plain",
+    )
 
     name: ClassVar[str] = "special_tokens"
     stride: ClassVar[int] = 64
@@ -78,7 +90,14 @@ class SpecialTokens:
         bracket = "<" in window
         if not bracket and "[" not in window:
             return None
-        if "|" in window or "｜" in window or "INST]" in window or "_" in window or "SYS" in window or "unused" in window:
+        if (
+            "|" in window
+            or "｜" in window
+            or "INST]" in window
+            or "_" in window
+            or "SYS" in window
+            or "unused" in window
+        ):
             for match in _MARKED.finditer(window):
                 if match.end() > edge and not _quoted(window, match) and not _fenced(text):
                     self._marked += 1

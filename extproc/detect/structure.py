@@ -11,6 +11,7 @@ from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.validators import extend
 from referencing import Registry
 
+from extproc.detect.asked import UNSEEN
 from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.wire import Channel, Event, OutputFormat, RequestFacts, Text, ToolCall
@@ -25,7 +26,7 @@ def _ignored(validator: Any, value: Any, instance: Any, schema: Any) -> None:
 
 
 # A client's pattern may backtrack for ever; what matters here shows without.
-_Validator = extend(
+_Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {"pattern": _ignored, "patternProperties": _ignored, "format": _ignored}
 )
 
@@ -49,7 +50,7 @@ class Structure:
 
     LIMIT = 12_288
 
-    def __init__(self, request: RequestFacts = RequestFacts()) -> None:
+    def __init__(self, request: RequestFacts = UNSEEN) -> None:
         self._request = request
         wants_json = request.format in (OutputFormat.JSON_OBJECT, OutputFormat.JSON_SCHEMA)
         self.reads = (
@@ -92,9 +93,7 @@ class Structure:
                 continue
             text = "".join(pieces)
             finding = (
-                self._arguments(text)
-                if channel is Channel.TOOL_ARGUMENTS
-                else self._answer(text)
+                self._arguments(text) if channel is Channel.TOOL_ARGUMENTS else self._answer(text)
             )
             if finding is not None:
                 return finding
@@ -163,7 +162,7 @@ class Structure:
             problem = best_match(_Validator(schema, registry=Registry()).iter_errors(value))
         except (SchemaError, RecursionError):
             return None
-        except Exception:  # noqa: BLE001 - a client's schema may be anything
+        except Exception:  # a client's schema may be anything
             return None
         if problem is not None:
             return self._found("schema", Weight.HINT, str(problem.validator))

@@ -26,7 +26,7 @@ class Salad:
     Source: 60 000 natural windows, a fifth of the packages held out (bench/salad_build.py).
     """
 
-    __slots__ = ("_done", "_hinted", "_last", "_limits", "_on")
+    __slots__ = ("_done", "_hinted", "_last", "_limits", "_on", "_skip")
 
     name: ClassVar[str] = "salad"
     stride: ClassVar[int] = 256
@@ -34,6 +34,8 @@ class Salad:
     WINDOW = 384
     LEAST = 90
     """Characters below which nothing is said."""
+    CALM = -4.0
+    """Log odds of a window after which the next one is left out."""
 
     def __init__(
         self, window: float = 2.6, windows: float = 1.3, hint: float = 0.7, on: bool = True
@@ -41,7 +43,7 @@ class Salad:
         self._limits = (window, windows, hint)
         self._on = on
         self._last: float | None = None
-        self._done = self._hinted = False
+        self._done = self._hinted = self._skip = False
 
     @classmethod
     def create(cls, setting: Setting) -> Salad:
@@ -53,10 +55,15 @@ class Salad:
             return None
         if fresh < self.stride and tail.total > self.WINDOW and fresh < 48:
             return None  # the rest of the text: hardly new
+        if self._skip and fresh == self.stride:
+            self._skip = False
+            return None
         score = model().score(tail.text[-self.WINDOW :])
         last, self._last = self._last, score
         if score is None:
             return None
+        # Far from salad, the next half window can wait; the end never does.
+        self._skip = score < self.CALM
         window, windows, hint = self._limits
         if score >= window:
             return self._found("window", score, window, Weight.PROOF)

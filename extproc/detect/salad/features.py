@@ -29,6 +29,8 @@ STEP = 0.5
 _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
 SCALARS = 24
+BLOCK = 32
+"""Languages looked at together."""
 
 Array = NDArray[np.float32]
 _NONE = np.zeros(1)
@@ -38,23 +40,26 @@ _NONE = np.zeros(1)
 class Tables:
     """What natural text is like.
 
-    ``lanes``: uint64, (27 * 27 * 27, languages / 4): -ln P(third letter | first two) in STEPs, 16
-    bits a language; unused lanes are never the least.
+    ``lanes``: blocks of uint64, (27 * 27 * 27, BLOCK / 4): -ln P(third letter | first two) in
+    STEPs, 16 bits a language; unused lanes never win.
     ``common``: the classes of common English words; ``pairs``: (classes + 1, classes + 1):
     -ln P(class of the next word | class of this) in STEPs; the last class is every other word.
     """
 
-    lanes: NDArray[np.uint64]
+    lanes: tuple[NDArray[np.uint64], ...]
     common: dict[str, int]
     pairs: list[list[int]]
 
 
-def lanes(surprise: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The table of surprises, (trigrams, languages), as lanes."""
-    trigram_count, languages = surprise.shape
-    wide = np.full((trigram_count, -(-languages // 4) * 4), 100, np.uint16)
-    wide[:, :languages] = surprise
-    return wide.view(np.uint64)
+def lanes(surprise: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], ...]:
+    """The table of surprises, (trigrams, languages), as blocks of lanes."""
+    blocks = []
+    for start in range(0, surprise.shape[1], BLOCK):
+        part = surprise[:, start : start + BLOCK]
+        wide = np.full((part.shape[0], BLOCK), 100, np.uint16)
+        wide[:, : part.shape[1]] = part
+        blocks.append(wide.view(np.uint64))
+    return tuple(blocks)
 
 
 def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
@@ -73,7 +78,6 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     letters = folded(codes)
     index = trigrams(letters)
     count = index.size
-    rows = tables.lanes.take(index, axis=0)
     # A trigram belongs to the word that its middle letter is in or ends.
     starts = (letters[:-1] == 0).nonzero()[0]
     if starts[-1] >= count:
@@ -83,17 +87,31 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     ends[:-1] = starts[1:]
     ends[-1] = count
     sizes = ends - starts
-    # Four languages a lane: a sum over a window stays below 16 bits.
-    packed = np.add.reduceat(rows, starts, axis=0)
-    sums = np.add.reduce(packed, 0).view(np.uint16)
-    own = packed.view(np.uint16)
-    if skip >= 0:
-        sums[skip] = own[:, skip] = 0xFFFF
-    best = int(sums.argmin())
-    mean = int(sums[best]) * STEP / count
-    column = rows.view(np.uint16)[:, best]
-    per_word = own[:, best]
-    gap = mean - int(own.min(axis=1).sum()) * STEP / count
+    # Four languages a lane: a sum over a window stays below 16 bits. Block by block, because the
+    # rows of all languages at once are the largest thing that a stream would ever hold.
+    best = first = 0
+    least = 1 << 30
+    fit = np.full(words, 0xFFFF, np.uint16)
+    per_word = fit
+    for at, block in enumerate(tables.lanes):
+        packed = np.add.reduceat(block.take(index, axis=0), starts, axis=0)
+        sums = np.add.reduce(packed, 0).view(np.uint16)
+        own = packed.view(np.uint16)
+        if 0 <= skip - at * BLOCK < BLOCK:
+            sums[skip - at * BLOCK] = own[:, skip - at * BLOCK] = 0xFFFF
+        if not at:
+            first = int(sums[0])
+        here = int(sums.argmin())
+        if int(sums[here]) < least:
+            least = int(sums[here])
+            best = at * BLOCK + here
+            per_word = own[:, here].copy()
+        fit = np.minimum(fit, own.min(axis=1))
+    mean = least * STEP / count
+    index *= BLOCK
+    index += best % BLOCK
+    column = tables.lanes[best // BLOCK].view(np.uint16).reshape(-1).take(index)
+    gap = mean - int(fit.sum()) * STEP / count
     lengths = sizes - 1
     lengths[-1] = letters.size - 2 - int(starts[-1])
     long = per_word[lengths >= 4] * STEP / sizes[lengths >= 4]
@@ -113,7 +131,7 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     out[:SCALARS] = (
         mean,
         gap,
-        int(sums[0]) * STEP / count - mean,
+        first * STEP / count - mean,
         sum(levels[8:]) / count,
         sum(levels[12:]) / count,
         np.count_nonzero(long > 2.6) / long.size,

@@ -6,8 +6,9 @@ holds is described there. It is read once, at first use, and shared.
 
 from __future__ import annotations
 
-import io
+import json
 import lzma
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -50,45 +51,39 @@ class Model:
         return float(hidden @ self.out) + self.out_bias
 
 
-def pack(model: dict[str, NDArray[np.generic]]) -> bytes:
-    """The data file of arrays: surprise (4 bits each), common (words joined by blanks), ..."""
-    surprise = model.pop("surprise")
-    languages = surprise.shape[1]
-    if languages % 2:
-        surprise = np.hstack((surprise, surprise[:, :1]))
-    packed = (surprise[:, ::2] | (surprise[:, 1::2] << 4)).T
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        surprise=np.ascontiguousarray(packed),
-        languages=np.array(languages),
-        **model,  # type: ignore[arg-type]
-    )
-    return lzma.compress(buffer.getvalue(), preset=9 | lzma.PRESET_EXTREME)
-
-
 def unpack(data: bytes) -> Model:
-    """The model of a data file."""
-    with np.load(io.BytesIO(lzma.decompress(data)), allow_pickle=False) as arrays:
-        packed = arrays["surprise"].T
-        surprise = np.empty((packed.shape[0], 2 * packed.shape[1]), np.uint8)
-        surprise[:, ::2] = packed & 15
-        surprise[:, 1::2] = packed >> 4
-        languages = int(arrays["languages"])
-        common = str(arrays["common"]).split()
-        return Model(
-            Tables(
-                lanes(surprise[:, :languages]),
-                {word: i for i, word in enumerate(common)},
-                arrays["pairs"].tolist(),
-            ),
-            arrays["mean"],
-            arrays["scale"],
-            arrays["hidden"],
-            arrays["hidden_bias"],
-            arrays["out"],
-            float(arrays["out_bias"]),
-        )
+    """The model of a data file: a line of JSON (names, types and shapes), then the arrays."""
+    raw = lzma.decompress(data)
+    end = raw.index(b"\n")
+    header = json.loads(raw[:end])
+    arrays: dict[str, NDArray[np.generic]] = {}
+    at = end + 1
+    for name, kind, shape in header["arrays"]:
+        count = math.prod(shape)
+        array = np.frombuffer(raw, np.dtype(kind), count, at).reshape(shape)
+        arrays[name] = array
+        at += array.nbytes
+    packed = arrays["surprise"].astype(np.uint8)
+    surprise = np.empty((packed.shape[1], 2 * packed.shape[0]), np.uint8)
+    surprise[:, ::2] = packed.T & 15
+    surprise[:, 1::2] = packed.T >> 4
+
+    def floats(name: str) -> NDArray[np.float32]:
+        return arrays[name].astype(np.float32)
+
+    return Model(
+        Tables(
+            lanes(surprise[:, : len(header["languages"])]),
+            {word: i for i, word in enumerate(header["common"])},
+            arrays["pairs"].tolist(),
+        ),
+        floats("mean"),
+        floats("scale"),
+        floats("hidden"),
+        floats("hidden_bias"),
+        floats("out"),
+        float(header["out_bias"]),
+    )
 
 
 @lru_cache(maxsize=1)
