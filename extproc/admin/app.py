@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from extproc.admin.rollouts import rollout_routes
 from extproc.health import Severity, severity
 from extproc.processor import Services
 from extproc.signals import answer
@@ -30,6 +31,7 @@ def make_app(services: Services, serving: Callable[[], bool]) -> web.Application
             web.get("/api/units/{unit}", admin.unit),
             web.post("/api/units/{unit}/quarantine", admin.quarantine),
             web.post("/api/units/{unit}/release", admin.release),
+            *rollout_routes(admin.described),
         ]
     )
     return app
@@ -90,6 +92,10 @@ class _Admin:
         unit, reason = self._named(request), await _reason(request)
         self._services.announce(self._services.ledger.let_in(unit, reason, time.time()))
         return web.json_response(self._describe(unit))
+
+    def described(self, request: web.Request) -> dict[str, Any]:
+        """The unit that a request names."""
+        return self._describe(self._named(request))
 
     def _named(self, request: web.Request) -> str:
         unit = request.match_info["unit"]
