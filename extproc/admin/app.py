@@ -17,6 +17,9 @@ from extproc.signals import answer
 MAX_REASON = 500
 """Characters of an operator's reason that are kept."""
 
+MAX_NAME = 64
+"""Characters of the name that an operator goes by; it is said, not proven."""
+
 
 def make_app(services: Services, serving: Callable[[], bool]) -> web.Application:
     """The application. ``serving`` tells whether the gRPC server takes streams."""
@@ -142,4 +145,8 @@ async def _reason(request: web.Request) -> str:
     reason = content.get("reason") if isinstance(content, dict) else None
     if not isinstance(reason, str) or not reason.strip():
         raise web.HTTPBadRequest(text='"reason" must say why; it is kept for the record\n')
-    return " ".join(reason.split())[:MAX_REASON]
+    by = content.get("by")
+    if not isinstance(by, str):
+        by = ""
+    who = " ".join(by.split())[:MAX_NAME]
+    return " ".join(reason.split())[:MAX_REASON] + (f" (by {who})" if who else "")
