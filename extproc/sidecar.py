@@ -11,6 +11,7 @@ from extproc.admin import AdminServer, make_app
 from extproc.config import Settings
 from extproc.detect import default_catalogue
 from extproc.health import DetectorSettings, HealthSettings, Ledger
+from extproc.outlets import Outlets
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
 from extproc.units import ContextClasses, Registry, Unit
@@ -72,6 +73,7 @@ class Sidecar:
         self._drain_seconds = grpc.drain_seconds
         self._serving = False
         self.services = make_services(settings)
+        self._outlets = Outlets(settings, self.services)
         self._server = Server(
             ServerSettings(
                 grpc.address,
@@ -90,8 +92,10 @@ class Sidecar:
         """Serves on both addresses."""
         await self._admin.start()
         try:
+            await self._outlets.start()
             await self._server.start()
         except BaseException:
+            await self._outlets.stop()
             await self._admin.stop()
             raise
         self._serving = True
@@ -110,6 +114,7 @@ class Sidecar:
         self._serving = False
         log.info("draining: open streams get %g s", self._drain_seconds)
         await self._server.drain(self._drain_seconds)
+        await self._outlets.stop()
         await self._admin.stop()
         log.info("stopped")
 

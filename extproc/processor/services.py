@@ -11,6 +11,7 @@ from extproc.detect import Catalogue, default_catalogue
 from extproc.health import Change, Ledger, Response
 from extproc.processor.hold import HoldPolicy
 from extproc.signals import Metrics
+from extproc.signals.sink import Sink
 from extproc.units import ContextClasses, Registry
 from extproc.wire import Limits, Router
 
@@ -36,6 +37,8 @@ class Services:
     """Catalogues of units with a policy of their own."""
 
     clock: Callable[[], float] = time.time
+    sinks: list[Sink] = field(default_factory=list)
+    """Where records of corrupt verdicts and changes of state go."""
 
     def record(self, response: Response) -> None:
         """Takes a judged response into the book, and says what that changed."""
