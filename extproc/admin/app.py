@@ -53,14 +53,13 @@ class _Admin:
 
     async def unit_health(self, request: web.Request) -> web.Response:
         services = self._services
-        unit = request.query.get("unit", "") or request.host
-        if services.registry.get(unit) is None:  # ids may hold colons: a port is cut off only then
-            name, colon, port = unit.rpartition(":")
-            unit = name if colon and port.isdecimal() else unit
-        reply = answer(unit, services.ledger, services.registry)
-        # An unknown Host header is anybody's text: it is no label.
-        known = unit if reply.word != "unknown" else "unknown"
-        services.metrics.health_checks.labels(known, reply.word).inc()
+        asked = request.query.get("unit", "") or request.host
+        reply = answer(asked, services.ledger, services.registry)
+        if reply.word == "unknown":  # ids may hold colons: a port is cut off only now
+            name, colon, port = asked.rpartition(":")
+            if colon and port.isdecimal():
+                reply = answer(name, services.ledger, services.registry)
+        services.metrics.health_checks.labels(reply.unit, reply.word).inc()
         return web.Response(status=reply.status, headers=reply.headers, text=f"{reply.word}\n")
 
     async def healthz(self, request: web.Request) -> web.Response:
@@ -116,19 +115,26 @@ class _Admin:
             for kind, number in track.counts.items():
                 counts[kind.value] += number
                 here[kind.value] += number
-            entry = classes.setdefault(context, {"state": "pass", "e_value": 0.0})
+            entry = classes.setdefault(context, {"e_value": 0.0, "suspect_e_value": 0.0})
             entry["state"] = ledger.state(unit, context).value
-            entry["e_value"] = max(entry["e_value"], track.detector.value)
+            entry["e_value"] = max(entry["e_value"], track.corrupt.value)
+            entry["suspect_e_value"] = max(entry["suspect_e_value"], track.suspect.value)
+            entry["baseline_rate"] = ledger.baseline(unit, context)
         how = severity(unit, ledger, self._services.registry)
         return {
             "id": unit,
             "release": ledger.release(unit) or (known.release if known else ""),
             "state": ledger.unit_state(unit).value,
+            "since": ledger.since(unit) or None,
             "mode": None if how is Severity.NONE else how.value,
             "held_by_operator": ledger.held(unit),
             "verified": bool(known and known.verified),
             "fallback": list(known.fallback) if known else [],
             "classes": classes,
+            "hosts": {
+                name: {"answers": host.answers, "corrupt": host.corrupt, "drained": host.drained}
+                for name, host in ledger.hosts(unit).items()
+            },
             "counts": counts,
             "releases": releases,
         }

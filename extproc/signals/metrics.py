@@ -83,7 +83,7 @@ class Metrics:
             response.unit, response.release, response.context, response.kind.value
         )
         if response.kind in _TRACED:
-            child.inc(exemplar=exemplar(getattr(response, "traceparent", "")))
+            child.inc(exemplar=exemplar(response.traceparent))
         else:
             child.inc()
         for finding in response.findings:
@@ -136,7 +136,7 @@ class _States(Collector):
             found[name] = worst([found[name], now]) if name in found else now
             for release, context, track in self._ledger.tracks(unit):
                 key = (name, release_cap(release), class_cap(context))
-                evidence[key] = max(track.detector.value, evidence.get(key, 0.0))
+                evidence[key] = max(track.corrupt.value, evidence.get(key, 0.0))
         for name, now in found.items():
             for state in State:
                 states.add_metric([name, state.value], float(state is now))

@@ -142,6 +142,29 @@ class Gateway:
             found: dict[str, Any] = await response.json()
             return found
 
+    async def counted(self, unit: str, **counts: int) -> None:
+        """Waits until a unit's verdicts are these: the book is written after the last byte."""
+        wanted = {**dict.fromkeys(("clean", "suspect", "corrupt", "unchecked"), 0), **counts}
+        found: dict[str, int] = {}
+
+        async def reached() -> bool:
+            found.update((await self.unit(unit))["counts"])
+            return found == wanted
+
+        try:
+            await eventually(reached, 5)
+        except AssertionError:
+            raise AssertionError(f"{unit} counts {found}, not {wanted}") from None
+
+    async def become(self, unit: str, **fields: object) -> None:
+        """Waits until a unit is described with these fields."""
+
+        async def reached() -> bool:
+            found = await self.unit(unit)
+            return all(found[name] == value for name, value in fields.items())
+
+        await eventually(reached, 10)
+
     async def command(self, unit: str, word: str, reason: str) -> int:
         """An operator's word through the API; the HTTP status."""
         url = f"{self.admin}/api/units/{unit}/{word}"

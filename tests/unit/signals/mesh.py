@@ -13,10 +13,10 @@ from envoy.service.runtime.v3 import rtds_pb2
 from extproc.signals import Answer
 from extproc.signals.xds import Cluster, Endpoint, Topology, Weight
 
-PASS = Answer(200, {"x-semantic-state": "pass"}, "healthy")
-OBSERVE = Answer(200, {"x-semantic-state": "observe"}, "healthy")
-SOFT = Answer(200, {"x-semantic-state": "quarantine", "x-envoy-degraded": "true"}, "degraded")
-HARD = Answer(503, {"x-semantic-state": "quarantine"}, "quarantined")
+PASS = Answer(200, {"x-semantic-state": "pass"}, "healthy", "a")
+OBSERVE = Answer(200, {"x-semantic-state": "observe"}, "healthy", "a")
+SOFT = Answer(200, {"x-semantic-state": "quarantine", "x-envoy-degraded": "true"}, "degraded", "a")
+HARD = Answer(503, {"x-semantic-state": "quarantine"}, "quarantined", "a")
 
 TOPOLOGY = Topology(
     (
