@@ -12,6 +12,7 @@ from extproc.config import Settings
 from extproc.detect import default_catalogue
 from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
+from extproc.outlets import Outlets
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
 from extproc.units import ContextClasses, Registry, Unit
@@ -71,6 +72,7 @@ class Sidecar:
         self._drain_seconds = grpc.drain_seconds
         self._serving = False
         self.services = make_services(settings)
+        self._outlets = Outlets(settings, self.services)
         self._server = Server(
             ServerSettings(
                 grpc.address,
@@ -89,8 +91,10 @@ class Sidecar:
         """Serves on both addresses."""
         await self._admin.start()
         try:
+            await self._outlets.start()
             await self._server.start()
         except BaseException:
+            await self._outlets.stop()
             await self._admin.stop()
             raise
         self._serving = True
@@ -109,6 +113,7 @@ class Sidecar:
         self._serving = False
         log.info("draining: open streams get %g s", self._drain_seconds)
         await self._server.drain(self._drain_seconds)
+        await self._outlets.stop()
         await self._admin.stop()
         log.info("stopped")
 

@@ -9,12 +9,16 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from extproc.admin.rollouts import rollout_routes
 from extproc.health import Severity, severity
 from extproc.processor import Services
 from extproc.signals import answer
 
 MAX_REASON = 500
 """Characters of an operator's reason that are kept."""
+
+MAX_NAME = 64
+"""Characters of the name that an operator goes by; it is said, not proven."""
 
 
 def make_app(services: Services, serving: Callable[[], bool]) -> web.Application:
@@ -30,6 +34,7 @@ def make_app(services: Services, serving: Callable[[], bool]) -> web.Application
             web.get("/api/units/{unit}", admin.unit),
             web.post("/api/units/{unit}/quarantine", admin.quarantine),
             web.post("/api/units/{unit}/release", admin.release),
+            *rollout_routes(admin.described),
         ]
     )
     return app
@@ -90,6 +95,10 @@ class _Admin:
         self._services.announce(self._services.ledger.let_in(unit, reason, time.time()))
         return web.json_response(self._describe(unit))
 
+    def described(self, request: web.Request) -> dict[str, Any]:
+        """The unit that a request names."""
+        return self._describe(self._named(request))
+
     def _named(self, request: web.Request) -> str:
         unit = request.match_info["unit"]
         if self._services.registry.get(unit) is None and unit not in self._services.ledger.units:
@@ -142,4 +151,8 @@ async def _reason(request: web.Request) -> str:
     reason = content.get("reason") if isinstance(content, dict) else None
     if not isinstance(reason, str) or not reason.strip():
         raise web.HTTPBadRequest(text='"reason" must say why; it is kept for the record\n')
-    return " ".join(reason.split())[:MAX_REASON]
+    by = content.get("by")
+    if not isinstance(by, str):
+        by = ""
+    who = " ".join(by.split())[:MAX_NAME]
+    return " ".join(reason.split())[:MAX_REASON] + (f" (by {who})" if who else "")

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from extproc.config.base import Bytes, Name, Seconds, TlsModel
+from extproc.config.base import Model as _Model
+from extproc.config.base import address as _address
+from extproc.config.signals import WebhookModel, XdsModel
+from extproc.config.signals import problems as signal_problems
 from extproc.detect import default_catalogue
-from extproc.units import ID
 from extproc.wire import DIALECTS
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-Name = Annotated[str, Field(pattern=f"^{ID.pattern}$", max_length=128)]
-Seconds = Annotated[float, Field(ge=0, le=86400)]
-Bytes = Annotated[int, Field(gt=0)]
-
-
-class TlsModel(_Model):
-    """PEM files of the gRPC server."""
-
-    cert_file: Path
-    key_file: Path
-    client_ca_file: Path | None = Field(None, description="demand client certificates signed by it")
-
-    @field_validator("cert_file", "key_file", "client_ca_file")
-    @classmethod
-    def _readable(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            try:
-                path.read_bytes()
-            except OSError as error:
-                raise ValueError(f"cannot be read: {error.strerror}") from None
-        return path
-
-
-def _address(value: str, unix: bool) -> str:
-    if unix and value.startswith("unix:"):
-        if not value.startswith("unix:///"):
-            raise ValueError('a Unix socket is written "unix:///absolute/path"')
-        return value
-    _, colon, port = value.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        forms = '"host:port" or ":port"' + (' or "unix:///path"' if unix else "")
-        raise ValueError(f"write {forms}")
-    return value
 
 
 class GrpcModel(_Model):
@@ -217,6 +181,8 @@ class Settings(BaseSettings):
         "pass", description="what becomes of a stream that turns corrupt after its first bytes"
     )
     detectors_off: list[str] = Field([], description="detectors that judge no unit")
+    webhooks: list[WebhookModel] = []
+    xds: XdsModel = XdsModel()
     log: LogModel = LogModel()
 
     @classmethod
@@ -267,6 +233,7 @@ class Settings(BaseSettings):
         names = [*(entry.name for entry in self.context_classes), self.largest_class]
         if len(set(names)) != len(names):
             problems.append("context_classes: two classes have one name")
+        problems += signal_problems(self.webhooks, self.xds, ids, names)
         if problems:
             raise ValueError("\n".join(problems))
         return self

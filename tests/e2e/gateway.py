@@ -191,7 +191,22 @@ class Gateway:
         """The flags that Envoy put on a unit (``unit_a``), as the front sees it."""
         return (await self._units())[unit]
 
+    async def eds(self, unit: str) -> str:
+        """What EDS told Envoy about a unit (``unit_a``)."""
+        return str((await self._hosts())[unit].get("eds_health_status", ""))
+
+    async def runtime(self, key: str) -> str:
+        """The value of a runtime key that is in force in Envoy, "" if there is none."""
+        found = await get_json(self._session, f"{self.envoy}/runtime")
+        return str(found["entries"].get(key, {}).get("final_value", ""))
+
     async def _units(self) -> dict[str, frozenset[str]]:
+        return {
+            name: frozenset(flag for flag, value in status.items() if value is True)
+            for name, status in (await self._hosts()).items()
+        }
+
+    async def _hosts(self) -> dict[str, dict[str, Any]]:
         found = await get_json(self._session, f"{self.envoy}/clusters?format=json")
         # Envoy lists no cluster that is still warming.
         hosts = [
@@ -201,9 +216,7 @@ class Gateway:
             for host in cluster["host_statuses"]
         ]
         return {
-            host["address"]["envoy_internal_address"]["server_listener_name"]: frozenset(
-                flag for flag, value in host["health_status"].items() if value is True
-            )
+            host["address"]["envoy_internal_address"]["server_listener_name"]: host["health_status"]
             for host in hosts
         }
 
