@@ -1,6 +1,7 @@
 # make demo    the whole thing on this machine: real Envoy, two real engines, one goes corrupt
 # make test    checks, then every test
 # make bench   what inspection costs, as ratios to a server that does nothing
+# make simulate   how soon faults are found, and how often healthy units are blamed
 
 SHELL := /bin/sh
 PYTHON ?= python3
@@ -8,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format protos bench accuracy clean help
+.PHONY: demo test check format protos bench simulate accuracy clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -53,6 +54,9 @@ protos:
 
 bench: $(READY)
 	@$(BIN)/python -m bench.edge $(ARGS)
+
+simulate: $(READY)
+	@$(BIN)/python -m bench.health $(ARGS)
 
 accuracy: $(READY)
 	@$(BIN)/python -m bench.accuracy $(ARGS)

@@ -1,0 +1,1 @@
+"""Measurements, and what the package's trained data is built with."""

@@ -99,7 +99,15 @@ def read(path: str) -> str:
         if b"\0" in raw[:4096]:
             return ""
         return raw.decode()
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, AssertionError):
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        LookupError,
+        AttributeError,
+        AssertionError,
+        SyntaxError,
+    ):
         return ""
 
 
@@ -113,9 +121,10 @@ def rendered(path: str, text: str) -> str:
     """Text as a reader sees it: without roff requests or tags."""
     if kind_of(path) == "man":
         text = _ROFF_MACRO.sub("", _ROFF_LINE.sub("", text))
-        return _ROFF_ESCAPE.sub("", text).replace(r"\-", "-").replace(r"\(aq", "'")
+        text = _ROFF_ESCAPE.sub("", text).replace(r"\-", "-").replace(r"\(aq", "'")
+        return re.sub(r"\n\s*\n\s*\n+", "\n\n", text)
     if re.search(r"\.x?html?(\.gz)?$", path):
-        return re.sub(r"\n\s*\n\s*\n+", "\n\n", html.unescape(_TAG.sub("", text)))
+        return re.sub(r"\n\s*\n\s*\n+", "\n\n", html.unescape(_TAG.sub(" ", text)))
     return text
 
 
@@ -154,6 +163,12 @@ def passages(
             seen.add(digest)
             drawn += 1
             yield Passage(kind, path, passage)
+
+
+def held_back(path: str) -> bool:
+    """Whether a file is in the two fifths of the folders that nothing is trained on."""
+    folder = "/".join(path.split("/")[:9])
+    return int(hashlib.sha256(folder.encode()).hexdigest(), 16) % 10 >= 6
 
 
 def _group(path: str) -> str:

@@ -10,7 +10,9 @@ import signal
 from extproc.admin import AdminServer, make_app
 from extproc.config import Settings
 from extproc.detect import default_catalogue
-from extproc.health import DetectorSettings, HealthSettings, Ledger
+from extproc.health import HealthSettings, Ledger
+from extproc.health.sampling import Sampler
+from extproc.outlets import Outlets
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
 from extproc.units import ContextClasses, Registry, Unit
@@ -23,21 +25,14 @@ def make_services(settings: Settings) -> Services:
     """What all streams share, as ``settings`` want it."""
     units = [
         Unit(
-            **unit.model_dump(exclude={"clusters", "fallback", "detectors_off"}),
+            **unit.model_dump(exclude={"clusters", "fallback", "detectors_off", "sample"}),
             fallback=tuple(unit.fallback),
             detectors_off=frozenset(unit.detectors_off),
         )
         for unit in settings.units
     ]
     clusters = {cluster: unit.id for unit in settings.units for cluster in unit.clusters}
-    health = settings.health
-    ledger = Ledger(
-        units,
-        HealthSettings(
-            DetectorSettings(health.baseline_rate, health.observe_at, health.alpha),
-            health.clear_after,
-        ),
-    )
+    ledger = Ledger(units, HealthSettings(**settings.health.model_dump()))
     metrics = Metrics()
     metrics.watch(ledger)
     off = frozenset(settings.detectors_off)
@@ -54,6 +49,11 @@ def make_services(settings: Settings) -> Services:
             settings.limits.body_bytes, settings.limits.message_bytes, settings.limits.expansion
         ),
         hold=HoldPolicy(**settings.hold.model_dump()),
+        sampler=Sampler(
+            settings.sampling.share,
+            {unit.id: unit.sample for unit in settings.units if unit.sample is not None},
+        ),
+        client_attributes=tuple(settings.sampling.client_attributes),
         terminate=settings.late_verdict == "terminate",
         catalogue=default_catalogue(off),
         catalogues={
@@ -72,6 +72,7 @@ class Sidecar:
         self._drain_seconds = grpc.drain_seconds
         self._serving = False
         self.services = make_services(settings)
+        self._outlets = Outlets(settings, self.services)
         self._server = Server(
             ServerSettings(
                 grpc.address,
@@ -90,8 +91,10 @@ class Sidecar:
         """Serves on both addresses."""
         await self._admin.start()
         try:
+            await self._outlets.start()
             await self._server.start()
         except BaseException:
+            await self._outlets.stop()
             await self._admin.stop()
             raise
         self._serving = True
@@ -110,6 +113,7 @@ class Sidecar:
         self._serving = False
         log.info("draining: open streams get %g s", self._drain_seconds)
         await self._server.drain(self._drain_seconds)
+        await self._outlets.stop()
         await self._admin.stop()
         log.info("stopped")
 

@@ -9,12 +9,16 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from extproc.admin.rollouts import rollout_routes
 from extproc.health import Severity, severity
 from extproc.processor import Services
 from extproc.signals import answer
 
 MAX_REASON = 500
 """Characters of an operator's reason that are kept."""
+
+MAX_NAME = 64
+"""Characters of the name that an operator goes by; it is said, not proven."""
 
 
 def make_app(services: Services, serving: Callable[[], bool]) -> web.Application:
@@ -30,6 +34,7 @@ def make_app(services: Services, serving: Callable[[], bool]) -> web.Application
             web.get("/api/units/{unit}", admin.unit),
             web.post("/api/units/{unit}/quarantine", admin.quarantine),
             web.post("/api/units/{unit}/release", admin.release),
+            *rollout_routes(admin.described),
         ]
     )
     return app
@@ -48,14 +53,13 @@ class _Admin:
 
     async def unit_health(self, request: web.Request) -> web.Response:
         services = self._services
-        unit = request.query.get("unit", "") or request.host
-        if services.registry.get(unit) is None:  # ids may hold colons: a port is cut off only then
-            name, colon, port = unit.rpartition(":")
-            unit = name if colon and port.isdecimal() else unit
-        reply = answer(unit, services.ledger, services.registry)
-        # An unknown Host header is anybody's text: it is no label.
-        known = unit if reply.word != "unknown" else "unknown"
-        services.metrics.health_checks.labels(known, reply.word).inc()
+        asked = request.query.get("unit", "") or request.host
+        reply = answer(asked, services.ledger, services.registry)
+        if reply.word == "unknown":  # ids may hold colons: a port is cut off only now
+            name, colon, port = asked.rpartition(":")
+            if colon and port.isdecimal():
+                reply = answer(name, services.ledger, services.registry)
+        services.metrics.health_checks.labels(reply.unit, reply.word).inc()
         return web.Response(status=reply.status, headers=reply.headers, text=f"{reply.word}\n")
 
     async def healthz(self, request: web.Request) -> web.Response:
@@ -91,6 +95,10 @@ class _Admin:
         self._services.announce(self._services.ledger.let_in(unit, reason, time.time()))
         return web.json_response(self._describe(unit))
 
+    def described(self, request: web.Request) -> dict[str, Any]:
+        """The unit that a request names."""
+        return self._describe(self._named(request))
+
     def _named(self, request: web.Request) -> str:
         unit = request.match_info["unit"]
         if self._services.registry.get(unit) is None and unit not in self._services.ledger.units:
@@ -107,19 +115,26 @@ class _Admin:
             for kind, number in track.counts.items():
                 counts[kind.value] += number
                 here[kind.value] += number
-            entry = classes.setdefault(context, {"state": "pass", "e_value": 0.0})
+            entry = classes.setdefault(context, {"e_value": 0.0, "suspect_e_value": 0.0})
             entry["state"] = ledger.state(unit, context).value
-            entry["e_value"] = max(entry["e_value"], track.detector.value)
+            entry["e_value"] = max(entry["e_value"], track.corrupt.value)
+            entry["suspect_e_value"] = max(entry["suspect_e_value"], track.suspect.value)
+            entry["baseline_rate"] = ledger.baseline(unit, context)
         how = severity(unit, ledger, self._services.registry)
         return {
             "id": unit,
             "release": ledger.release(unit) or (known.release if known else ""),
             "state": ledger.unit_state(unit).value,
+            "since": ledger.since(unit) or None,
             "mode": None if how is Severity.NONE else how.value,
             "held_by_operator": ledger.held(unit),
             "verified": bool(known and known.verified),
             "fallback": list(known.fallback) if known else [],
             "classes": classes,
+            "hosts": {
+                name: {"answers": host.answers, "corrupt": host.corrupt, "drained": host.drained}
+                for name, host in ledger.hosts(unit).items()
+            },
             "counts": counts,
             "releases": releases,
         }
@@ -136,4 +151,8 @@ async def _reason(request: web.Request) -> str:
     reason = content.get("reason") if isinstance(content, dict) else None
     if not isinstance(reason, str) or not reason.strip():
         raise web.HTTPBadRequest(text='"reason" must say why; it is kept for the record\n')
-    return " ".join(reason.split())[:MAX_REASON]
+    by = content.get("by")
+    if not isinstance(by, str):
+        by = ""
+    who = " ".join(by.split())[:MAX_NAME]
+    return " ".join(reason.split())[:MAX_REASON] + (f" (by {who})" if who else "")

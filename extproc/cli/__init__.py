@@ -8,8 +8,11 @@ from extproc import __version__
 from extproc.cli.config import config
 from extproc.cli.demo import demo
 from extproc.cli.detectors import detectors
+from extproc.cli.evidence import evidence
 from extproc.cli.inspect import inspect
+from extproc.cli.operate import quarantine, release
 from extproc.cli.serve import serve
+from extproc.cli.status import status
 
 app = typer.Typer(
     name="semantic-extproc",
@@ -38,6 +41,8 @@ def _main(
 
 for command in (demo, serve, config, inspect, detectors):
     app.command()(command)
+for question in (status, quarantine, release, evidence):
+    app.command(rich_help_panel="A running sidecar")(question)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from extproc.config.model import Settings
@@ -64,6 +65,8 @@ def _validated(content: dict[str, Any], tree: Node | None, name: str) -> Setting
     except ValidationError as error:
         problems = [problem for entry in error.errors() for problem in _problems(entry, tree, name)]
         raise ConfigError(problems) from None
+    except SettingsError as error:  # a group of settings in the environment must be JSON
+        raise ConfigError([f"environment: {error}"]) from None
 
 
 def _problems(entry: Any, tree: Node | None, name: str) -> Iterator[str]:

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from extproc.config.base import Bytes, Name, Seconds, TlsModel
+from extproc.config.base import Model as _Model
+from extproc.config.base import address as _address
+from extproc.config.signals import WebhookModel, XdsModel
+from extproc.config.signals import problems as signal_problems
 from extproc.detect import default_catalogue
-from extproc.units import ID
 from extproc.wire import DIALECTS
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-Name = Annotated[str, Field(pattern=f"^{ID.pattern}$", max_length=128)]
-Seconds = Annotated[float, Field(ge=0, le=86400)]
-Bytes = Annotated[int, Field(gt=0)]
-
-
-class TlsModel(_Model):
-    """PEM files of the gRPC server."""
-
-    cert_file: Path
-    key_file: Path
-    client_ca_file: Path | None = Field(None, description="demand client certificates signed by it")
-
-    @field_validator("cert_file", "key_file", "client_ca_file")
-    @classmethod
-    def _readable(cls, path: Path | None) -> Path | None:
-        if path is not None:
-            try:
-                path.read_bytes()
-            except OSError as error:
-                raise ValueError(f"cannot be read: {error.strerror}") from None
-        return path
-
-
-def _address(value: str, unix: bool) -> str:
-    if unix and value.startswith("unix:"):
-        if not value.startswith("unix:///"):
-            raise ValueError('a Unix socket is written "unix:///absolute/path"')
-        return value
-    _, colon, port = value.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        forms = '"host:port" or ":port"' + (' or "unix:///path"' if unix else "")
-        raise ValueError(f"write {forms}")
-    return value
 
 
 class GrpcModel(_Model):
@@ -111,18 +75,40 @@ class LimitsModel(_Model):
     )
 
 
-class HealthModel(_Model):
-    """The sequential test behind a unit's state."""
+Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0, lt=0.5)]
 
-    baseline_rate: Annotated[float, Field(gt=0, lt=0.5)] = Field(
-        0.001, description="corrupt rate that is no news"
-    )
+
+class HealthModel(_Model):
+    """The sequential test behind a unit's state, and who is blamed."""
+
+    floor: Rate = Field(0.001, description="corrupt rate that is no news at all")
+    prior: Rate = Field(0.004, description="assumed of a unit whose own rate is not known yet")
+    ceiling: Rate = Field(0.02, description="no baseline is taken to be higher")
     observe_at: Annotated[float, Field(gt=1)] = Field(20, description="e-value for observe")
     alpha: Annotated[float, Field(gt=0, lt=0.05)] = Field(
-        1e-4, description="false quarantines per response at most; quarantine at 1/alpha"
+        1e-5, description="false quarantines per response at most; quarantine at 1/alpha"
+    )
+    min_sample: Annotated[int, Field(ge=1)] = Field(
+        200, description="settled answers from which a sibling is compared with"
     )
     clear_after: Annotated[int, Field(ge=1)] = Field(
         50, description="clean responses in a row that end observe"
+    )
+    pair_seconds: Seconds = Field(5, description="how long a charge waits for the other attempt")
+    classes_routed: bool = Field(
+        False, description="the mesh routes context classes apart, by unit#class"
+    )
+    max_quarantined: Share = Field(0.5, description="share of the units that may be cut off hard")
+
+
+class SamplingModel(_Model):
+    """Which responses are read, and whose they are."""
+
+    share: Share = Field(1.0, description="of responses of a unit in pass that are inspected")
+    client_attributes: list[str] = Field(
+        ["request.headers['x-forwarded-for']"],
+        description="Envoy attributes that tell clients apart, best first; kept as a hash",
     )
 
 
@@ -147,6 +133,7 @@ class UnitModel(_Model):
     )
     fallback: list[Name] = Field([], description="units that may take its traffic, best first")
     verified: bool = Field(False, description="its present release may take others' traffic")
+    sample: Share | None = Field(None, description="sampling.share of this unit")
     detectors_off: list[str] = Field([], description="detectors that do not judge this unit")
 
     @field_validator("detectors_off")
@@ -185,6 +172,7 @@ class Settings(BaseSettings):
     hold: HoldModel = HoldModel()
     limits: LimitsModel = LimitsModel()
     health: HealthModel = HealthModel()
+    sampling: SamplingModel = SamplingModel()
     units: list[UnitModel] = []
     context_classes: list[ContextClassModel] = [ContextClassModel(name="short", up_to_bytes=16384)]
     largest_class: Name = Field("long", description="the class above the last bound")
@@ -193,6 +181,8 @@ class Settings(BaseSettings):
         "pass", description="what becomes of a stream that turns corrupt after its first bytes"
     )
     detectors_off: list[str] = Field([], description="detectors that judge no unit")
+    webhooks: list[WebhookModel] = []
+    xds: XdsModel = XdsModel()
     log: LogModel = LogModel()
 
     @classmethod
@@ -243,6 +233,7 @@ class Settings(BaseSettings):
         names = [*(entry.name for entry in self.context_classes), self.largest_class]
         if len(set(names)) != len(names):
             problems.append("context_classes: two classes have one name")
+        problems += signal_problems(self.webhooks, self.xds, ids, names)
         if problems:
             raise ValueError("\n".join(problems))
         return self

@@ -37,6 +37,7 @@ class Board:
         self.rows = {UNIT_A: Row(), UNIT_B: Row()}
         self.tally = tally
         self.retries = 0
+        self.unjudged = 0
         self.corrupt_generated = 0
         """Requests that the corrupt build took, by Envoy's count: each is a corrupt answer."""
 
@@ -55,6 +56,7 @@ class Board:
         except (aiohttp.ClientError, TimeoutError):
             return
         self.retries = snapshot.retries
+        self.unjudged = snapshot.unjudged
         corrupt_host = envoy.loopback(self._topology.rollout.port)
         cluster = LISTENERS[self._topology.rollout.unit]
         self.corrupt_generated = snapshot.host(cluster, corrupt_host).requests

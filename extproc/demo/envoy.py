@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import yaml
@@ -64,9 +65,17 @@ def with_endpoints_from(config: dict[str, Any], cluster: str, path: Path) -> dic
     raise KeyError(cluster)
 
 
-def write_endpoint(path: Path, cluster: str, port: int, host: str, release: str) -> None:
-    """Moves a new endpoint file into place: ``cluster`` is one host, on the loopback."""
-    endpoint = {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}
+def write_endpoint(
+    path: Path, cluster: str, port: int, unit: str, host: str, release: str, sidecar: int
+) -> None:
+    """Moves a new endpoint file into place: ``cluster`` is one host, on the loopback, whose health
+    the sidecar on port ``sidecar`` tells."""
+
+    def address(number: int) -> dict[str, Any]:
+        return {"socket_address": {"address": "127.0.0.1", "port_value": number}}
+
+    check = {"address": address(sidecar), "hostname": f"{unit}@{host}"}
+    endpoint = {"address": address(port), "health_check_config": check}
     metadata = {"filter_metadata": {"semantic.extproc": {"host": host, "release": release}}}
     assignment = {
         "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
@@ -88,12 +97,14 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Envoy's view at one moment. ``retries``: requests that the front sent to a second unit."""
+    """Envoy's view at one moment. ``retries``: requests that the front sent to a second unit.
+    ``unjudged``: answers that passed without the sidecar, because it was late or gone."""
 
     hosts: Mapping[tuple[str, str], Host]
     """(cluster, address) -> host."""
 
     retries: int
+    unjudged: int
 
     def host(self, cluster: str, address: str) -> Host:
         """A host; an unknown one is healthy and had no request."""
@@ -118,12 +129,22 @@ class Admin:
         self.url = f"http://127.0.0.1:{port}"
 
     async def snapshot(self) -> Snapshot:
-        """All hosts, and the front's retries."""
+        """All hosts, and the counters."""
         clusters = await get_text(self._session, f"{self.url}/clusters")
-        stats = await get_text(
-            self._session, f"{self.url}/stats?filter=^cluster\\.llm\\.upstream_rq_retry$"
-        )
-        return Snapshot(_hosts(clusters), int(stats.rpartition(":")[2] or 0))
+        stats = _counters(await get_text(self._session, f"{self.url}/stats?filter={_COUNTERS}"))
+        retries = stats.get("cluster.llm.upstream_rq_retry", 0)
+        unjudged = sum(value for name, value in stats.items() if name.startswith("http."))
+        return Snapshot(_hosts(clusters), retries, unjudged)
+
+
+_COUNTERS = quote(
+    r"^(cluster\.llm\.upstream_rq_retry|http\.unit_.\.ext_proc\.failure_mode_allowed)$"
+)
+
+
+def _counters(text: str) -> dict[str, int]:
+    pairs = (line.rpartition(":") for line in text.splitlines())
+    return {name: int(value) for name, _, value in pairs if name}
 
 
 def _hosts(text: str) -> dict[tuple[str, str], Host]:

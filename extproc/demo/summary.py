@@ -26,6 +26,9 @@ class Summary:
     """Corrupt answers that a client got, judged by the client."""
 
     retried_to_fallback: int
+    passed_unjudged: int
+    """Answers that Envoy let pass because the sidecar was late, by Envoy's count."""
+
     errors: int
     unit_a_state: str
     unit_a_mode: str
@@ -63,6 +66,7 @@ def summarize(
         corrupt_seen=one.status.corrupt,
         corrupt_delivered=tally.corrupt_delivered,
         retried_to_fallback=board.retries,
+        passed_unjudged=board.unjudged,
         errors=tally.errors,
         unit_a_state=one.status.state,
         unit_a_mode=one.status.mode,

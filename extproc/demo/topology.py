@@ -81,7 +81,13 @@ class Topology:
         """Tells Envoy that ``build`` is unit A's host from now on."""
         endpoints = self.folder / "unit_a.yaml"
         envoy.write_endpoint(
-            endpoints, LISTENERS[build.unit], build.port, build.host, build.release
+            endpoints,
+            LISTENERS[build.unit],
+            build.port,
+            build.unit,
+            build.host,
+            build.release,
+            self.sidecar,
         )
 
     def write(self) -> None:

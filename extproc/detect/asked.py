@@ -6,6 +6,9 @@ import re
 
 from extproc.wire import RequestFacts
 
+UNSEEN = RequestFacts()
+"""Of a request whose body was not seen."""
+
 PAGE = 4000
 """Characters."""
 
@@ -33,13 +36,20 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 
+_PLAIN = re.compile(
+    r"\b(repeat\w*|times|copies|over and over|again and again|forever|endless\w*|pad(ded|ding)?"
+    r"|fill(ed)?|lyrics|mantra|chant|zero(es|s|ed)|wiederhol\w*|répèt\w*|répét\w*|fois|repite"
+    r"|repet\w+|veces|vezes|ripet\w+|volte|повтор\w*|раз)\b|重复|重複|繰り返|反复|遍|回|번|반복",
+    re.IGNORECASE,
+)
+
 
 class Asked:
     """How much repetition the request may have asked for. Read from the prompt at first need."""
 
     __slots__ = ("_count", "_cue", "_prompt", "_read")
 
-    def __init__(self, request: RequestFacts = RequestFacts()) -> None:
+    def __init__(self, request: RequestFacts = UNSEEN) -> None:
         self._prompt = request.prompt if request.known else ""
         self._read = False
         self._count = 0
@@ -67,9 +77,20 @@ class Asked:
             return False
         if not self.count:
             return self.cue and span <= PAGE
+        return copies <= self._count * (4 if self._cue or self._names(unit) else 1.5) + 2
+
+    def _names(self, unit: str) -> bool:
         bare = unit.strip()
-        named = bool(bare) and (bare in self._prompt or bare[: len(bare) // 2 + 1] in self._prompt)
-        return copies <= self._count * (4 if self._cue or named else 1.5) + 2
+        return bool(bare) and (bare in self._prompt or bare[: len(bare) // 2 + 1] in self._prompt)
+
+    def covers_cut(self, unit: str, copies: float, span: int) -> bool:
+        """The same where the token limit cut the text off: a wanted repetition mostly ends by
+        itself, so a number alone, or a word like "line", does not cover it."""
+        if not self._prompt:
+            return False
+        if self.count and (self._cue or self._names(unit)):
+            return copies <= 1.5 * self._count + 2
+        return _PLAIN.search(self._prompt) is not None and span <= PAGE
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Whether the prompt speaks of something."""

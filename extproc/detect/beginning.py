@@ -19,7 +19,7 @@ class Beginning:
 
     def feed(self, text: str) -> None:
         """One piece of text, usually a token."""
-        for word in text.split()[:8]:
+        for word in text[:512].split(None, 8)[:8]:
             word = word[:64]
             if len(set(word)) < 2 and not word.isalnum():
                 continue  # one sign, perhaps repeated: neither proof nor excuse

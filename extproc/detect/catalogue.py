@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
 
 from extproc.detect.decoding import Decoding
 from extproc.detect.deltas import SameDelta
@@ -14,10 +15,12 @@ from extproc.detect.emptiness import Emptiness
 from extproc.detect.integrity import Integrity
 from extproc.detect.logprobs import LogprobAnomaly
 from extproc.detect.nonfinite import NonFiniteValues
+from extproc.detect.recurrence import Recurrence
 from extproc.detect.repetition import Repetition
+from extproc.detect.salad import Salad
 from extproc.detect.scores import ScoreAnomaly
 from extproc.detect.script_mixing import ScriptMixing
-from extproc.detect.soup import FunctionWordSoup, SymbolSoup
+from extproc.detect.soup import FunctionWordSoup, NoOrder, SymbolSoup
 from extproc.detect.special_tokens import SpecialTokens
 from extproc.detect.structure import Structure
 from extproc.detect.stutter import Stutter
@@ -25,10 +28,11 @@ from extproc.detect.tokenizer_marks import TokenizerMarks
 from extproc.detect.vectors import Vectors
 from extproc.detect.whitespace import WhitespaceRunaway
 
-TEXT_DETECTORS: dict[str, type] = {
+TEXT_DETECTORS: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (
         Repetition,
+        Recurrence,
         WhitespaceRunaway,
         Decoding,
         ScriptMixing,
@@ -37,14 +41,16 @@ TEXT_DETECTORS: dict[str, type] = {
         Stutter,
         FunctionWordSoup,
         SymbolSoup,
+        NoOrder,
+        Salad,
     )
 }
 """Run once for each channel of each choice, on blocks of text."""
 
-DELTA_DETECTORS: dict[str, type] = {SameDelta.name: SameDelta}
+DELTA_DETECTORS: dict[str, type[Any]] = {SameDelta.name: SameDelta}
 """Run once for each channel of each choice, on the deltas as they came."""
 
-EVENT_DETECTORS: dict[str, type] = {
+EVENT_DETECTORS: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (
         Emptiness,
@@ -102,10 +108,10 @@ def default_catalogue(off: Iterable[str] = ()) -> Catalogue:
     if unknown := sorted(off - ALL.keys()):
         raise ValueError(f"no such detector: {', '.join(unknown)}; known: {', '.join(ALL)}")
 
-    def on(kinds: dict[str, type]) -> tuple[Callable[[Setting], object], ...]:
-        return tuple(kind.create for name, kind in kinds.items() if name not in off)  # type: ignore[attr-defined]
+    def on(kinds: dict[str, type[Any]]) -> tuple[Callable[[Setting], Any], ...]:
+        return tuple(kind.create for name, kind in kinds.items() if name not in off)
 
-    return Catalogue(on(TEXT_DETECTORS), on(DELTA_DETECTORS), on(EVENT_DETECTORS))  # type: ignore[arg-type]
+    return Catalogue(on(TEXT_DETECTORS), on(DELTA_DETECTORS), on(EVENT_DETECTORS))
 
 
 def entries() -> list[Entry]:
@@ -117,7 +123,7 @@ def entries() -> list[Entry]:
         (EVENT_DETECTORS, "events"),
     ):
         for name, kind in kinds.items():
-            about = (inspect.getmodule(kind).__doc__ or "").strip().split("\n\n")[0]  # type: ignore[union-attr]
+            about = (inspect.getmodule(kind).__doc__ or "").strip().split("\n\n")[0]
             reasons = inspect.cleandoc(kind.__doc__ or "")
             out.append(Entry(name, reads, about, reasons, _thresholds(kind)))
     return out

@@ -9,24 +9,29 @@ from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
-_CONTROL = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1e]")
+"""Not backspace, form feed, escape, unit separator and delete: man, info and terminals use them."""
+
 _C1 = re.compile("[\x80-\x84\x86-\x9f]")
 _PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
-_MOJIBAKE = re.compile(
-    "(?:[ÃÂ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|[ÐÑ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
-    "|[ÎÏ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ä-é][\x80-\x9f])"
+_CP1252 = "[\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]"
+_MOJIBAKE = re.compile(f"([ÃÂÅÄÐÑÎÏ×Ø]){_CP1252}|(â)€|([ä-é])[\x80-\x9f]")
+_LEADS = {"Â": "Ã", "Å": "Ã", "Ä": "Ã", "Ñ": "Ð", "Ï": "Î"}
+"""First bytes of one script count as one kind."""
+_ABOUT = re.compile(
+    r"unicode|encod|utf|charset|mojibake|replacement|ansi|escape|icon|glyph|font", re.I
 )
-_ABOUT = re.compile(r"unicode|encod|utf|charset|mojibake|replacement|ansi|escape|icon|glyph", re.I)
 
 
 class Decoding:
     """``replacement``: U+FFFD, where bytes were no UTF-8. One may stand at a cut, or be spoken of.
-    ``mojibake``: UTF-8 read as Latin-1 or CP1252; ``share`` of the characters.
+    ``mojibake``: UTF-8 read as Latin-1 or CP1252; ``share`` of the characters. Proof when it is of
+    three scripts at once: text wrongly stored, which a model may have learnt, is of one.
     ``control``, ``private_use``: characters that nobody types.
     Source: shares are ten times what natural text with a stray character shows.
     """
 
-    __slots__ = ("_counts", "_done", "_hinted", "_limits")
+    __slots__ = ("_counts", "_done", "_hinted", "_leads", "_limits")
 
     name: ClassVar[str] = "decoding"
     stride: ClassVar[int] = 64
@@ -41,6 +46,7 @@ class Decoding:
     ) -> None:
         self._limits = (replacement, mojibake, control, private_use, share)
         self._counts = [0, 0, 0, 0]
+        self._leads: set[str] = set()
         self._done = self._hinted = False
 
     @classmethod
@@ -54,7 +60,11 @@ class Decoding:
         counts = self._counts
         replacement, mojibake, control, private_use, share = self._limits
         counts[0] += text.count("\ufffd")
-        counts[1] += len(_MOJIBAKE.findall(text)) if not text.isascii() else 0
+        if not text.isascii():
+            for match in _MOJIBAKE.finditer(text):
+                counts[1] += 1
+                lead = match.group(1) or match.group(2) or "ä"
+                self._leads.add(_LEADS.get(lead, lead))
         counts[2] += len(_CONTROL.findall(text)) + len(_C1.findall(text))
         counts[3] += len(_PRIVATE.findall(text)) if not text.isascii() else 0
         if not any(counts):
@@ -65,7 +75,12 @@ class Decoding:
         if counts[0] >= replacement:
             return self._found("replacement", counts[0], replacement)
         if counts[1] >= mojibake and counts[1] >= share * total:
-            return self._found("mojibake", counts[1], mojibake)
+            if len(self._leads) >= 3:
+                return self._found("mojibake", counts[1], mojibake)
+            if not self._hinted:
+                self._hinted = True
+                shape = f"{counts[1]} characters"
+                return Finding(self.name, "mojibake", counts[1], mojibake, Weight.HINT, shape)
         if counts[2] >= control and counts[2] >= share / 4 * total:
             return self._found("control", counts[2], control)
         if counts[3] >= private_use and counts[3] >= 10 * share * total:
@@ -74,9 +89,7 @@ class Decoding:
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if not self._done and self._counts[0] and tail.text.rstrip("\ufffd").count("\ufffd"):
-            return Finding(
-                self.name, "replacement", self._counts[0], self._limits[0], Weight.HINT
-            )
+            return Finding(self.name, "replacement", self._counts[0], self._limits[0], Weight.HINT)
         return None
 
     def _found(self, reason: str, value: int, limit: int) -> Finding:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from extproc.detect.detector import NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.repetition import SEPARATORS
 from extproc.detect.tail import Tail
 
 
 class SameDelta:
-    """``same_delta``: one text, delta after delta. ``token_per_character``: the same, as the token
-    count of a whole body shows it.
+    """``same_delta``: one text, delta after delta. ``token_per_character`` (characters): the same,
+    as the token count of a whole body shows it: a run of one character at its end that took about
+    a token each, where a merged run takes one for four at most. English and code take a third of
+    a token a character, other scripts more: so ASCII alone is judged.
 
     Counts: ``start`` when nothing else came before, ``mid`` after other text. Digits and signs of
     their own token in many vocabularies (single digits, emoji, box drawing, CJK) need ``single``.
@@ -24,7 +27,7 @@ class SameDelta:
     the corpus and of natural text tokenised with o200k stays below half of each count.
     """
 
-    __slots__ = ("_asked", "_chars", "_count", "_done", "_hinted", "_last", "_limits", "_only")
+    __slots__ = ("_asked", "_count", "_done", "_hinted", "_last", "_limits", "_only")
 
     name: ClassVar[str] = "deltas"
 
@@ -36,7 +39,6 @@ class SameDelta:
         self._last = ""
         self._count = 0
         self._only = True  # nothing but this delta so far
-        self._chars: set[str] | None = set()
         self._done = self._hinted = False
 
     @classmethod
@@ -45,10 +47,6 @@ class SameDelta:
 
     def delta(self, text: str, tokens: int) -> Finding | None:
         if not tokens:
-            if self._chars is not None and text:
-                self._chars.update(text[:64], text[-64:])
-                if len(self._chars) > 1 or text.count(text[0]) != len(text):
-                    self._chars = None
             return None
         if text != self._last:
             if self._count and self._last:
@@ -76,20 +74,25 @@ class SameDelta:
         return self._finding("same_delta", text, self._count, limit, Weight.PROOF)
 
     def finish(self, tail: Tail, reason: str, completion_tokens: int) -> Finding | None:
-        # A whole body of one character: merged runs take few tokens, single steps one each.
-        if self._done or not tail.whole or not self._chars or reason in POLICY_ENDINGS:
+        if self._done or not tail.whole or not tail.text or reason in POLICY_ENDINGS:
             return None
-        sign = next(iter(self._chars))
-        limit = self._limits[2] if sign.isdigit() or sign >= "\u0e00" else self._limits[0]
-        if tail.total < limit or completion_tokens < 0.8 * tail.total:
+        text = tail.text
+        sign = text[-1]
+        run = len(text) - len(text.rstrip(sign))
+        if run == len(text):
+            run = tail.total
+        before = tail.total - run
+        start, mid, single = self._limits
+        limit = single if sign.isdigit() else start if not before else mid
+        if run < limit or run < 0.2 * before or not text.isascii() or sign.isspace():
             return None
-        asked = self._asked.covers(sign, tail.total, tail.total)
+        if completion_tokens < 0.33 * before + (0.5 if before else 0.8) * run:
+            return None
+        asked = self._asked.covers(sign, run, run)
         self._done = True
         return self._finding(
-            "token_per_character", sign, tail.total, limit, Weight.HINT if asked else Weight.PROOF
+            "token_per_character", sign, run, limit, Weight.HINT if asked else Weight.PROOF
         )
 
-    def _finding(
-        self, reason: str, unit: str, count: int, limit: int, weight: Weight
-    ) -> Finding:
+    def _finding(self, reason: str, unit: str, count: int, limit: int, weight: Weight) -> Finding:
         return Finding(self.name, reason, count, limit, weight, shape_of(unit, count))

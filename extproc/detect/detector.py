@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.asked import NOTHING_ASKED, UNSEEN, Asked
 from extproc.detect.finding import Finding
 from extproc.detect.tail import Tail
 from extproc.wire import Channel, Event, RequestFacts
@@ -25,7 +26,7 @@ POLICY_ENDINGS = frozenset({"content_filter", "refusal", "safety", "abort"})
 class Setting:
     """What is known before the first event, and to which text the detector is set."""
 
-    request: RequestFacts = RequestFacts()
+    request: RequestFacts = UNSEEN
     channel: Channel = Channel.CONTENT
     asked: Asked = NOTHING_ASKED
 
@@ -36,6 +37,9 @@ class Ending:
 
     reasons: dict[int, str] = field(default_factory=dict)
     """Finish reason by choice; a choice that never finished is missing."""
+
+    readable: bool = False
+    """Whether anything that answers came: text, a call, a vector, a finish."""
 
     completion_tokens: int = -1
     """As the engine reported it; -1 when it did not."""
@@ -71,9 +75,11 @@ class DeltaDetector(Protocol):
 
 
 class EventDetector(Protocol):
-    """Reads every event of a response."""
+    """Reads events of a whole response."""
 
     name: ClassVar[str]
+    reads: Collection[type[Event] | Channel]
+    """The kinds of event it wants; for ``Text``, the channels."""
 
     def feed(self, event: Event) -> Finding | None:
         """A finding as soon as the events so far prove it."""

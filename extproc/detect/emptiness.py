@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Ending, Setting
 from extproc.detect.finding import Finding, Weight
-from extproc.wire import Event, Text, ToolCall, Usage
+from extproc.wire import Channel, Event, Text, ToolCall, Usage
 
 
 class Emptiness:
@@ -22,6 +22,7 @@ class Emptiness:
     __slots__ = ("_ascii", "_chars", "_done", "_empty", "_reasoning", "_seen", "_tokens", "_tool")
 
     name: ClassVar[str] = "emptiness"
+    reads = (*Channel, ToolCall, Usage)
 
     def __init__(self, tokens: int = 8) -> None:
         self._tokens = tokens
@@ -63,7 +64,9 @@ class Emptiness:
         shown = ending.completion_tokens - self._reasoning
         if not self._seen and not self._tool:
             count = max(shown, self._empty)
-            return self._found("no_text", count, Weight.PROOF) if count >= self._tokens else None
+            # Up to the token limit without a sign of text, half as many say as much.
+            least = self._tokens // 2 if reasons & CUT_OFF else self._tokens
+            return self._found("no_text", count, Weight.PROOF) if count >= least else None
         cut = bool(reasons & CUT_OFF) or not reasons
         if self._empty >= 3 * self._tokens:
             return self._found("empty_tail", self._empty, Weight.PROOF if cut else Weight.HINT)

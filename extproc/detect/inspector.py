@@ -9,7 +9,7 @@ from extproc.detect.beginning import Beginning
 from extproc.detect.catalogue import Catalogue, default_catalogue
 from extproc.detect.channel import ChannelText
 from extproc.detect.combination import two_hints_fit
-from extproc.detect.detector import Ending, Setting
+from extproc.detect.detector import Ending, EventDetector, Setting
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
 from extproc.detect.policy import DEFAULT_POLICY, Policy
 from extproc.wire import Channel, Event, Finish, RequestFacts, Scores, Text, ToolCall, Usage, Vector
@@ -34,7 +34,7 @@ class Inspector:
         "_ending",
         "_event_detectors",
         "_policy",
-        "_readable",
+        "_readers",
         "_setting",
         "corrupt",
         "findings",
@@ -61,10 +61,13 @@ class Inspector:
         request = request or RequestFacts()
         self._setting = Setting(request, Channel.CONTENT, Asked(request))
         self._event_detectors = catalogue.event_detectors(self._setting)
+        self._readers: dict[type[Event] | Channel, list[EventDetector]] = {}
+        for detector in self._event_detectors:
+            for kind in detector.reads:
+                self._readers.setdefault(kind, []).append(detector)
         self._channels: dict[tuple[int, Channel, int], ChannelText] = {}
         self._ending = Ending()
         self._beginning = Beginning()
-        self._readable = False
         self.corrupt = False
         """Whether something proves the response corrupt."""
         self.findings: list[Finding] = []
@@ -81,17 +84,17 @@ class Inspector:
         """Takes the next events."""
         for event in events:
             if type(event) is Text:
-                self._readable = True
+                self._ending.readable = True
                 self._text(event)
             elif type(event) is Finish:
-                self._readable = True
+                self._ending.readable = True
                 self._ending.reasons[event.choice] = event.reason
             elif type(event) is Usage:
                 ending = self._ending
                 ending.completion_tokens = max(ending.completion_tokens, event.completion_tokens)
             elif type(event) in (Vector, Scores, ToolCall):
-                self._readable = True
-            for detector in self._event_detectors:
+                self._ending.readable = True
+            for detector in self._readers.get(type(event), ()):
                 if (finding := detector.feed(event)) is not None:
                     self._found(finding)
 
@@ -115,7 +118,7 @@ class Inspector:
             kind = Kind.CORRUPT
         elif Weight.HINT in weights:
             kind = Kind.SUSPECT
-        elif Weight.NOTE in weights or not self._readable:
+        elif Weight.NOTE in weights or not self._ending.readable:
             kind = Kind.UNCHECKED
         else:
             kind = Kind.CLEAN
@@ -124,6 +127,9 @@ class Inspector:
     def _text(self, event: Text) -> None:
         self.tokens += event.tokens
         text = event.text
+        for detector in self._readers.get(event.channel, ()):
+            if (finding := detector.feed(event)) is not None:
+                self._found(finding)
         if not text:
             return
         if not self._beginning.ordinary:

@@ -40,9 +40,15 @@ class LogprobAnomaly:
     __slots__ = ("_choices", "_echo", "_limits")
 
     name: ClassVar[str] = "logprobs"
+    reads = (Logprobs,)
 
     def __init__(
-        self, nulls: int = 2, identical: int = 8, clamped: int = 4, flat: int = 4, echo: bool = False
+        self,
+        nulls: int = 2,
+        identical: int = 8,
+        clamped: int = 4,
+        flat: int = 4,
+        echo: bool = False,
     ) -> None:
         self._limits = (nulls, identical, clamped, flat)
         self._choices: dict[int, _Choice] = {}

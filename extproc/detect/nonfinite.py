@@ -22,6 +22,7 @@ class NonFiniteValues:
     __slots__ = ("_done",)
 
     name: ClassVar[str] = "nonfinite"
+    reads = (NonFinite, Vector, Scores, Failure)
 
     def __init__(self) -> None:
         self._done = False

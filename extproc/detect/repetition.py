@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from extproc.detect.detector import CUT_OFF, NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.tail import Tail
+from extproc.wire import Channel
 
 GRAM = 8
 
@@ -74,14 +76,21 @@ class RepetitionLimits:
     end: dict[Unit, Limit]
 
     whole_symbol: int = 16
-    """The whole output is one letter or symbol that is no separator: the shape of token id 0."""
+    """The whole output is one letter or symbol that is no separator, or one digit up to where it
+    was cut off: the shape of token id 0."""
 
     whole_short: Limit = Limit(64, 13)
     """The whole output is one unit of letters, 2 to 16 characters."""
 
+    whole_cut: Limit = Limit(40, 5)
+    whole_cut_long: Limit = Limit(150, 3.3)
+    """The whole output is one unit, up to 16 characters or longer, and was cut off."""
+
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
-    as long as they are."""
+    as long as they are. ``data_end``: the same where the text was cut off."""
+
+    data_end: float = 1.6
 
 
 DEFAULT_LIMITS = RepetitionLimits(
@@ -92,13 +101,13 @@ DEFAULT_LIMITS = RepetitionLimits(
         Unit.SEPARATOR: Limit(256, 256),
         Unit.SYMBOL: Limit(64, 64),
         Unit.SIGNS: Limit(320, 12),
-        Unit.NUMBERS: Limit(800, 24),
+        Unit.NUMBERS: Limit(1600, 100),
         Unit.SHORT: Limit(128, 13),
-        Unit.SHORT_NUMBERED: Limit(320, 24),
-        Unit.PHRASE: Limit(180, 4.5),
+        Unit.SHORT_NUMBERED: Limit(640, 40),
+        Unit.PHRASE: Limit(240, 6),
         Unit.PARAGRAPH: Limit(300, 3.5),
-        Unit.RECORD: Limit(640, 12),
-        Unit.LONG_RECORD: Limit(1200, 5),
+        Unit.RECORD: Limit(2400, 40),
+        Unit.LONG_RECORD: Limit(3600, 12),
     },
     end={
         Unit.DIGIT: Limit(24, 24),
@@ -136,7 +145,7 @@ def unit_kind(unit: str) -> Unit:
     digits = sum(map(str.isdigit, unit))
     if not letters:
         return Unit.NUMBERS if digits else Unit.SIGNS
-    code = sum(map(unit.count, "{}[]()<>=;/\\|_#$&*+`\"@~%^")) + unit.count("\t")
+    code = sum(map(unit.count, '{}[]()<>=;/\\|_#$&*+`"@~%^')) + unit.count("\t")
     if period <= 16:
         return Unit.SHORT_NUMBERED if digits or code or 2 * letters < period else Unit.SHORT
     spaces = unit.count(" ") or max(unit) >= chr(_CJK)
@@ -153,11 +162,13 @@ class Repetition:
     """
 
     __slots__ = (
+        "_argument",
         "_asked",
         "_done",
         "_hinted",
         "_kind",
         "_limits",
+        "_past",
         "_period",
         "_run",
         "_text",
@@ -170,21 +181,28 @@ class Repetition:
     WHOLE = 0.9
     """Share of the output under the period from which the loop is the whole output."""
 
-    def __init__(self, limits: RepetitionLimits = DEFAULT_LIMITS, asked: Asked = NOTHING_ASKED):
+    def __init__(
+        self,
+        limits: RepetitionLimits = DEFAULT_LIMITS,
+        asked: Asked = NOTHING_ASKED,
+        argument: bool = False,
+    ) -> None:
         self._limits = limits
         self._asked = asked
         self._period = 0  # of the suffix, 0 when it has none
         self._run = 0  # characters at the end that equal those one period earlier
         self._kind: Unit | None = None
         self._unit = ""
+        self._past: Finding | None = None
+        self._argument = argument
         self._done = self._hinted = False
 
     @classmethod
     def create(cls, setting: Setting) -> Repetition:
-        return cls(asked=setting.asked)
+        return cls(asked=setting.asked, argument=setting.channel is Channel.TOOL_ARGUMENTS)
 
     def feed(self, tail: Tail, fresh: int) -> Finding | None:
-        if self._done:
+        if self._done or (self._past is not None and not tail.whole):
             return None
         text, period = tail.text, self._period
         if (
@@ -196,19 +214,33 @@ class Repetition:
         else:
             self._search(text)
             period = self._period
-        if tail.whole or self._run < 2 * period or self._run < 15:
+        if self._run < 2 * period or self._run < 15:
             return None
-        return self._judge(tail, self._limits.mid, "period", 1.0, True)
+        finding = self._judge(tail, self._limits.mid, "period", 1.0)
+        if not tail.whole:
+            self._done = finding is not None and finding.weight is Weight.PROOF
+            return finding
+        # A whole body is judged at its end; a loop within it, before a closing bracket or a
+        # sudden stop, is remembered until then.
+        if finding is not None:
+            self._past = finding
+        return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if self._done or reason in POLICY_ENDINGS:
             return None
         self._search(tail.text)
-        if not self._period or self._run < 1.5 * self._period:
-            return None
-        if reason in CUT_OFF:
-            return self._judge(tail, self._limits.end, "unfinished", 1.0, True)
-        return self._judge(tail, self._limits.mid, "period", 2.0 if tail.whole else 1.0, tail.whole)
+        cut = reason in CUT_OFF
+        if cut and self._run >= 1.5 * self._period > 0:
+            finding = self._judge(tail, self._limits.end, "unfinished", 1.0)
+            if finding is not None and finding.weight is Weight.PROOF:
+                return finding
+        past = self._past
+        if past is None or cut or past.weight is not Weight.PROOF:
+            return past
+        # It ended by itself: twice the limit.
+        enough = past.value >= 2 * past.threshold or self._argument
+        return past if enough else past._replace(weight=Weight.HINT)
 
     def _search(self, text: str) -> None:
         self._kind = None
@@ -221,7 +253,7 @@ class Repetition:
             if at < 0:
                 break
             period = size - GRAM - at
-            run = _extent(text, period)
+            run = extent(text, period)
             if run + period > best_run + best_period and run > best_run:
                 best_period, best_run = period, run
             # A short period with a short run may be the inside of a longer unit.
@@ -230,7 +262,7 @@ class Repetition:
         self._period, self._run = best_period, best_run
 
     def _judge(
-        self, tail: Tail, limits: dict[Unit, Limit], reason: str, factor: float, whole_rule: bool
+        self, tail: Tail, limits: dict[Unit, Limit], reason: str, factor: float
     ) -> Finding | None:
         period = self._period
         kind = self._kind
@@ -241,29 +273,33 @@ class Repetition:
         span = self._run + period
         copies = span / period
         whole = span >= self.WHOLE * tail.total
-        if whole and whole_rule:
-            if kind is Unit.SYMBOL or kind is Unit.LETTER:
+        cut = reason == "unfinished"
+        if whole:
+            if cut:
+                limit = _less(
+                    limit, self._limits.whole_cut if period <= 16 else self._limits.whole_cut_long
+                )
+            if kind is Unit.SYMBOL or kind is Unit.LETTER or (kind is Unit.DIGIT and cut):
                 limit = Limit(self._limits.whole_symbol, self._limits.whole_symbol)
             elif kind is Unit.SHORT:
-                limit = min(limit, self._limits.whole_short, key=lambda one: one.characters)
+                limit = _less(limit, self._limits.whole_short)
         needed = limit.characters * factor
-        if kind in _WORDY and max(self._unit) >= chr(_CJK):
+        if cut and kind in _WORDY and max(self._unit) >= chr(_CJK):
             needed /= 2
         if span < needed or copies < limit.copies:
             return None
-        weight = Weight.PROOF
-        if not whole and (
-            kind in _LOOSE or "```" in tail.text or kind in _RECORDS
-        ) and _data_before(tail.text[:-span] if span < len(tail.text) else ""):
-            if span < self._limits.data * needed or copies < self._limits.data * limit.copies:
-                return self._hint(reason, copies, limit)
-        if self._asked.covers(self._unit, copies, span):
-            return self._hint(reason, copies, limit)
-        self._done = True
-        return self._finding(reason, copies, limit, weight)
-
-    def _hint(self, reason: str, copies: float, limit: Limit) -> Finding | None:
-        return None
+        factor = self._limits.data_end if cut else self._limits.data
+        if (span < factor * needed or copies < factor * limit.copies) and (
+            not whole and kind not in _WORDY and _data_before(tail.text[:-span])
+        ):
+            return None
+        covers = self._asked.covers_cut if cut else self._asked.covers
+        if covers(self._unit, copies, span):
+            if self._hinted:
+                return None
+            self._hinted = True
+            return self._finding(reason, copies, limit, Weight.HINT)
+        return self._finding(reason, copies, limit, Weight.PROOF)
 
     def _finding(self, reason: str, copies: float, limit: Limit, weight: Weight) -> Finding:
         return Finding(
@@ -272,11 +308,13 @@ class Repetition:
 
 
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
-_LOOSE = frozenset({Unit.DIGIT, Unit.FILLER, Unit.SEPARATOR, Unit.SYMBOL, Unit.SIGNS, Unit.NUMBERS})
-_RECORDS = frozenset({Unit.RECORD, Unit.LONG_RECORD, Unit.SHORT_NUMBERED})
 
 
-def _extent(text: str, period: int) -> int:
+def _less(one: Limit, other: Limit) -> Limit:
+    return Limit(min(one.characters, other.characters), min(one.copies, other.copies))
+
+
+def extent(text: str, period: int) -> int:
     """Characters at the end of ``text`` that equal those ``period`` earlier, at least GRAM."""
     low, high = GRAM, GRAM
     most = len(text) - period

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from extproc.detect.asked import UNSEEN
 from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.wire import Event, RequestFacts, Scores
@@ -21,8 +22,9 @@ class ScoreAnomaly:
     __slots__ = ("_many", "_request", "_values")
 
     name: ClassVar[str] = "scores"
+    reads = (Scores,)
 
-    def __init__(self, many: int = 4, request: RequestFacts = RequestFacts()) -> None:
+    def __init__(self, many: int = 4, request: RequestFacts = UNSEEN) -> None:
         self._many = many
         self._request = request
         self._values: list[float] = []

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from extproc.detect.detector import NOTHING_ASKED, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
+from extproc.wire import Channel
 
 _MARKED = re.compile(
-    r"<\|[A-Za-z0-9_▁ .:-]{2,40}\|>|</?｜[^｜<>\n]{1,40}｜[^<>\n]{0,40}>"
+    r"<\|(?:[a-z]+_[a-z0-9_]*|[a-z]+(?:_?\d+)?|SPECIAL_\d+|[A-Z]+(?:_[A-Z]+)+)\|>|</?｜[^｜<>\n]{1,40}｜[^<>\n]{0,40}>"
     r"|<(?:start_of_turn|end_of_turn|unused\d{1,3}|reserved_special_token_\d+|extra_id_\d+"
     r"|image_soft_token|SPECIAL_\d+)>|\[(?:control|unused)_?\d+\]|<<SYS>>|\[/?INST\]"
+)
+_CALL = re.compile(
+    r"</?tool_call>|\[TOOL_CALLS\]|<function=|</function>|<tools?_use>|<invoke name=|</invoke>"
 )
 _PLAIN = re.compile(
     r"\[PAD\]|\[UNK\]|\[MASK\]|\[CLS\]|\[SEP\]|<pad>|<unk>|</?s>(?![^<]{0,80}</s>)|<eos>|<bos>|<mask>"
@@ -28,12 +33,25 @@ class SpecialTokens:
     """``marked`` (occurrences): ``<|...|>`` and its like, outside code and quotes. Nobody writes
     them in running text, and an engine that works removes them.
     ``plain``: ``[PAD]``, ``<unk>``, ``</s>``, which texts on language models may name.
+    ``call``: the markup of a tool call in the text of an answer, with tools declared: what a parser
+    should have taken out came through, mostly because the model broke it.
     ``think``: reasoning closed more often than opened.
     Off where the prompt speaks of tokens or templates.
     Source: all leaks of the corpus have at least 3 plain or 1 marked ones.
     """
 
-    __slots__ = ("_about", "_closed", "_done", "_hinted", "_limits", "_marked", "_opened", "_plain")
+    __slots__ = (
+        "_about",
+        "_call",
+        "_calls",
+        "_closed",
+        "_done",
+        "_hinted",
+        "_limits",
+        "_marked",
+        "_opened",
+        "_plain",
+    )
 
     name: ClassVar[str] = "special_tokens"
     stride: ClassVar[int] = 64
@@ -42,16 +60,25 @@ class SpecialTokens:
     """A token may lie across a block's edge: this much of the block before is read again."""
 
     def __init__(
-        self, marked: int = 2, plain: int = 4, think: int = 2, asked: Asked = NOTHING_ASKED
+        self,
+        marked: int = 2,
+        plain: int = 4,
+        think: int = 2,
+        call: int = 2,
+        asked: Asked = NOTHING_ASKED,
+        tools: bool = False,
     ) -> None:
         self._limits = (marked, plain, think)
+        self._call = call if tools else 0
+        self._calls = 0
         self._about = asked.mentions(_ABOUT)
         self._marked = self._plain = self._opened = self._closed = 0
         self._done = self._hinted = False
 
     @classmethod
     def create(cls, setting: Setting) -> SpecialTokens:
-        return cls(asked=setting.asked)
+        tools = bool(setting.request.tools) and setting.channel is Channel.CONTENT
+        return cls(asked=setting.asked, tools=tools)
 
     def feed(self, tail: Tail, fresh: int) -> Finding | None:
         if self._done or self._about:
@@ -63,7 +90,14 @@ class SpecialTokens:
         bracket = "<" in window
         if not bracket and "[" not in window:
             return None
-        if "|" in window or "｜" in window or "INST]" in window or "_" in window or "SYS" in window or "unused" in window:
+        if (
+            "|" in window
+            or "｜" in window
+            or "INST]" in window
+            or "_" in window
+            or "SYS" in window
+            or "unused" in window
+        ):
             for match in _MARKED.finditer(window):
                 if match.end() > edge and not _quoted(window, match) and not _fenced(text):
                     self._marked += 1
@@ -78,6 +112,11 @@ class SpecialTokens:
                 self._plain += 1
         if self._plain >= plain and self._plain * 60 >= tail.total - text.find("["):
             return self._found("plain", self._plain, plain, Weight.PROOF)
+        if self._call and ("</" in window or "_call" in window.lower() or "<function" in window):
+            for match in _CALL.finditer(window):
+                self._calls += match.end() > edge and not _fenced(text)
+            if self._calls >= self._call:
+                return self._found("call", self._calls, self._call, Weight.PROOF)
         if bracket and "think>" in window:
             for match in _THINK.finditer(window):
                 if match.end() > edge and not _quoted(window, match):

@@ -11,6 +11,7 @@ from jsonschema.exceptions import SchemaError, best_match
 from jsonschema.validators import extend
 from referencing import Registry
 
+from extproc.detect.asked import UNSEEN
 from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.wire import Channel, Event, OutputFormat, RequestFacts, Text, ToolCall
@@ -25,7 +26,7 @@ def _ignored(validator: Any, value: Any, instance: Any, schema: Any) -> None:
 
 
 # A client's pattern may backtrack for ever; what matters here shows without.
-_Validator = extend(
+_Validator: Any = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {"pattern": _ignored, "patternProperties": _ignored, "format": _ignored}
 )
 
@@ -35,25 +36,33 @@ class Structure:
     ``tool_undeclared``: a well-formed name that the request does not declare (hint), or a declared
     one with something grown on it (proof).
     ``tool_arguments``: arguments that are no JSON though the call is reported complete.
-    ``json``: JSON was asked for, the answer begins as JSON, ended by itself, and is none.
-    ``schema``: JSON that breaks the request's schema (hint: not every engine enforces it).
+    ``tool_missing``: the choice ended with a tool call, and none came.
+    ``json``: JSON was asked for, the answer ended by itself, and is none (with a schema), or it
+    begins as JSON and is none (without).
+    ``schema``: JSON that breaks the request's schema (hint: not every engine enforces it all).
     Kept: LIMIT characters a part; a longer one is not judged. Source: reported tool-call and
     guided-decoding faults; honest truncation ends with ``length`` and is left alone.
     """
 
-    __slots__ = ("_json", "_kept", "_lost", "_named", "_request", "_size", "_texts")
+    __slots__ = ("_calls", "_lost", "_named", "_request", "_size", "_texts", "reads")
 
     name: ClassVar[str] = "structure"
 
     LIMIT = 12_288
 
-    def __init__(self, request: RequestFacts = RequestFacts()) -> None:
+    def __init__(self, request: RequestFacts = UNSEEN) -> None:
         self._request = request
-        self._json = request.format in (OutputFormat.JSON_OBJECT, OutputFormat.JSON_SCHEMA)
+        wants_json = request.format in (OutputFormat.JSON_OBJECT, OutputFormat.JSON_SCHEMA)
+        self.reads = (
+            (ToolCall, Channel.TOOL_ARGUMENTS, Channel.CONTENT)
+            if wants_json
+            else (ToolCall, Channel.TOOL_ARGUMENTS)
+        )
         self._texts: dict[tuple[int, Channel, int], list[str]] = {}
         self._lost: set[tuple[int, Channel, int]] = set()
         self._size = 0
         self._named = 0
+        self._calls: set[tuple[int, int]] = set()
 
     @classmethod
     def create(cls, setting: Setting) -> Structure:
@@ -61,23 +70,30 @@ class Structure:
 
     def feed(self, event: Event) -> Finding | None:
         if type(event) is Text:
-            if event.channel is Channel.TOOL_ARGUMENTS or (
-                self._json and event.channel is Channel.CONTENT
-            ):
-                self._keep(event)
+            self._keep(event)
         elif type(event) is ToolCall:
+            if len(self._calls) < 64:
+                self._calls.add((event.choice, event.part))
             return self._tool(event.name)
         return None
 
     def finish(self, ending: Ending) -> Finding | None:
+        for choice, reason in ending.reasons.items():
+            called = any(one == choice for one, _ in self._calls)
+            argued = any(
+                one == choice and channel is Channel.TOOL_ARGUMENTS
+                for one, channel, _ in self._texts
+            )
+            if argued and not called and reason in _COMPLETE:
+                return self._found("tool_name", Weight.PROOF, "arguments without a name")
+            if reason in ("tool_calls", "function_call") and not called and not argued:
+                return self._found("tool_missing", Weight.PROOF, "ended with a call, and none came")
         for (choice, channel, part), pieces in self._texts.items():
             if ending.reasons.get(choice) not in _COMPLETE or (choice, channel, part) in self._lost:
                 continue
             text = "".join(pieces)
             finding = (
-                self._arguments(text)
-                if channel is Channel.TOOL_ARGUMENTS
-                else self._answer(text)
+                self._arguments(text) if channel is Channel.TOOL_ARGUMENTS else self._answer(text)
             )
             if finding is not None:
                 return finding
@@ -129,21 +145,24 @@ class Structure:
         if match := _FENCE.match(text):
             text = match.group(1)
         begun = text.lstrip()[:1]
-        if begun not in ("{", "["):
-            return None  # the engine ignored the format
+        if not begun:
+            return None
+        schema = self._request.schema
         try:
             value = json.loads(text, strict=False)
         except (json.JSONDecodeError, RecursionError, ValueError) as error:
+            if begun not in ("{", "[") and schema is None:
+                return None  # an engine that ignores the format
             more = "Extra data" in str(error)
-            return self._found("json", Weight.HINT if more else Weight.PROOF, f"{len(text)} characters")
-        schema = self._request.schema
+            weight = Weight.HINT if more else Weight.PROOF
+            return self._found("json", weight, f"{len(text)} characters")
         if schema is None or len(repr(schema)) > 20_000:
             return None
         try:
             problem = best_match(_Validator(schema, registry=Registry()).iter_errors(value))
         except (SchemaError, RecursionError):
             return None
-        except Exception:  # noqa: BLE001 - a client's schema may be anything
+        except Exception:  # a client's schema may be anything
             return None
         if problem is not None:
             return self._found("schema", Weight.HINT, str(problem.validator))

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import re
+from operator import eq
 from typing import ClassVar
 
-from extproc.detect.detector import NOTHING_ASKED, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
 _WORD = re.compile(r"[^\W\d_]+")
 _DOUBLE = re.compile(r"(?<![^\W_])([^\W\d_]{1,40})(?: \1){1,8}(?![\w-])")
-_ALLOWED = frozenset("that had is no so very bye ha la bla blah yes ok go do you".split())
+_ALLOWED = frozenset(
+    (
+        "that",
+        "had",
+        "is",
+        "no",
+        "so",
+        "very",
+        "bye",
+        "ha",
+        "la",
+        "bla",
+        "blah",
+        "yes",
+        "ok",
+        "go",
+        "do",
+        "you",
+    )
+)
 
 
 class Stutter:
@@ -30,9 +51,7 @@ class Stutter:
 
     WINDOW = 640
 
-    def __init__(
-        self, kinds: int = 5, share: float = 0.08, asked: Asked = NOTHING_ASKED
-    ) -> None:
+    def __init__(self, kinds: int = 5, share: float = 0.08, asked: Asked = NOTHING_ASKED) -> None:
         self._limits = (kinds, share)
         self._asked = asked
         self._done = self._hinted = False
@@ -45,6 +64,9 @@ class Stutter:
         if self._done:
             return None
         window = tail.text[-self.WINDOW :]
+        words = window.split(" ")
+        if sum(map(eq, words, words[1:])) < 2:
+            return None
         found = [m.group(1) for m in _DOUBLE.finditer(window)]
         if len(found) < 3:
             return None
@@ -52,10 +74,11 @@ class Stutter:
         limit, share = self._limits
         if len(kinds) < limit - 2:
             return None
-        words = len(_WORD.findall(window))
-        enough = len(kinds) >= limit and 2 * len(found) >= share * words
+        count = len(_WORD.findall(window))
+        enough = len(kinds) >= limit and 2 * len(found) >= share * count
         # Lists in columns repeat a word too; in a stutter most of the doubled words are common.
-        if enough and not self._asked.covers(found[0], 2, 0):
+        code = sum(map(window.count, "{}[]()<>=;|_\\\t"))
+        if enough and code <= 0.02 * len(window) and not self._asked.covers(found[0], 2, 0):
             self._done = True
             return self._found(len(kinds), Weight.PROOF)
         if not self._hinted:

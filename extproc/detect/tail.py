@@ -7,13 +7,13 @@ class Tail:
     """The last characters of one channel, and counts of the whole.
 
     ``text`` holds at least the last KEEP characters once so many have come, at most KEEP + SLACK.
-    One string a character wide for ASCII, four for emoji: at most 28 KiB either way.
+    A byte a character for ASCII, four for emoji: at most 16 KiB, twice that while it grows.
     """
 
     __slots__ = ("deltas", "text", "total", "whole")
 
-    KEEP = 4096
-    SLACK = 2048
+    KEEP = 3072
+    SLACK = 1024
 
     def __init__(self) -> None:
         self.text = ""

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from extproc.detect.asked import UNSEEN
 from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.wire import Event, Form, RequestFacts, Vector
@@ -24,11 +25,12 @@ class Vectors:
     __slots__ = ("_count", "_dimensions", "_done", "_first", "_request", "_same", "_seen")
 
     name: ClassVar[str] = "vectors"
+    reads = (Vector,)
 
     REMEMBERED = 256
     """Vectors whose hash is kept to find equal ones."""
 
-    def __init__(self, request: RequestFacts = RequestFacts()) -> None:
+    def __init__(self, request: RequestFacts = UNSEEN) -> None:
         self._request = request
         self._seen: set[int] = set()
         self._count = self._same = 0
@@ -80,7 +82,9 @@ class Vectors:
             different = len(self._seen)
             if request.inputs == self._count <= self.REMEMBERED:
                 if different < request.distinct_inputs:
-                    return self._found("identical", self._same, 0, f"{different} different of {kept}")
+                    return self._found(
+                        "identical", self._same, 0, f"{different} different of {kept}"
+                    )
             elif not request.inputs and different == 1 and kept >= 2:
                 return Finding(
                     self.name, "identical", self._same, 0, Weight.HINT, f"1 different of {kept}"

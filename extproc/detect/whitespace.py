@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from extproc.detect.detector import CUT_OFF, NOTHING_ASKED, POLICY_ENDINGS, Asked, Setting
+from extproc.detect.asked import NOTHING_ASKED, Asked
+from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 

@@ -1,19 +1,23 @@
 """Verdicts -> state. The core is pure: time is told, nothing is awaited."""
 
-from extproc.health.edetector import DetectorSettings, EDetector
-from extproc.health.ledger import Change, HealthSettings, Ledger, Response
+from extproc.health.evidence import Evidence, Ids, Limiter, Subject
+from extproc.health.ledger import Ledger
+from extproc.health.report import ALL, Change, HealthSettings, Response
 from extproc.health.severity import Severity, severity
 from extproc.health.states import Signal, State
 
 __all__ = [
+    "ALL",
     "Change",
-    "DetectorSettings",
-    "EDetector",
+    "Evidence",
     "HealthSettings",
+    "Ids",
     "Ledger",
+    "Limiter",
     "Response",
     "Severity",
     "Signal",
     "State",
+    "Subject",
     "severity",
 ]

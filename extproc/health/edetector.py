@@ -1,55 +1,78 @@
 """A sequential test that may be read after every response.
 
-The e-value of one response is its likelihood ratio, a mixture over alternatives, against the
-baseline rate ``p0``; E becomes max(E, 1) times it. While the unit is at its baseline rate, alarms
-at E >= 1/alpha come at least 1/alpha responses apart on average (Shin, Ramdas and Rinaldo,
-"E-detectors: a nonparametric framework for sequential change detection").
+The e-value of one response is its likelihood ratio against the baseline rate ``p0``, for each of
+several alternative rates; each alternative runs its own product, restarted whenever it falls below
+1, and E is their mean. While the unit is at its baseline rate, alarms at E >= 1/alpha come at
+least 1/alpha responses apart on average (Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric
+framework for sequential change detection"). ``p0`` may change from one response to the next, as
+long as it is chosen before that response is seen.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 ALTERNATIVES = (0.01, 0.05, 0.2, 0.5, 0.999)
 """Corrupt rates that a fault may have, equally weighted: from a rare one to every answer."""
 
+_MULTIPLES = (2.0, 4.0, 8.0, 16.0, 32.0)
 
-@dataclass(frozen=True, slots=True)
-class DetectorSettings:
-    """``p0``: the corrupt rate that is no news. ``observe_at``: the E that brings ``observe``.
-    ``alpha``: the false-alarm rate per response that brings ``quarantine`` at E >= 1/alpha."""
 
-    p0: float = 0.001
-    observe_at: float = 20.0
-    alpha: float = 1e-4
+class Steps(NamedTuple):
+    """What one response adds to the logarithm of each product."""
+
+    hit: tuple[float, ...]
+    miss: tuple[float, ...]
+
+
+@lru_cache(maxsize=1024)
+def steps_to_rates(p0: float) -> Steps:
+    """Steps of a test for ALTERNATIVES; one that is no worse than ``p0`` stays at 1."""
+    return _steps(p0, ALTERNATIVES)
+
+
+@lru_cache(maxsize=1024)
+def steps_to_multiples(p0: float) -> Steps:
+    """Steps of a test for multiples of ``p0``, for rates that have no natural scale."""
+    return _steps(p0, tuple(min(0.99, p0 * factor) for factor in _MULTIPLES))
+
+
+def _steps(p0: float, rates: tuple[float, ...]) -> Steps:
+    return Steps(
+        tuple(math.log(p1 / p0) if p1 > p0 else 0.0 for p1 in rates),
+        tuple(math.log((1 - p1) / (1 - p0)) if p1 > p0 else 0.0 for p1 in rates),
+    )
 
 
 class EDetector:
-    """E for one unit in one context class. Each alternative runs its own restarted product."""
+    """E of one test. The logarithms are all its state."""
 
-    __slots__ = ("_clean", "_corrupt", "_logs", "settings")
+    __slots__ = ("logs",)
 
-    def __init__(self, settings: DetectorSettings) -> None:
-        self.settings = settings
-        p0 = settings.p0
-        rates = [p1 for p1 in ALTERNATIVES if p1 > p0] or [ALTERNATIVES[-1]]
-        self._corrupt = [math.log(p1 / p0) for p1 in rates]
-        self._clean = [math.log((1 - p1) / (1 - p0)) for p1 in rates]
-        self._logs = [0.0] * len(rates)
+    def __init__(self, logs: Sequence[float] = (0.0,) * len(ALTERNATIVES)) -> None:
+        self.logs = list(logs)
 
-    def update(self, corrupt: bool) -> None:
-        """Takes one response."""
-        steps = self._corrupt if corrupt else self._clean
+    def update(self, hit: bool, steps: Steps, weight: float = 1.0) -> None:
+        """Takes one response. A ``weight`` below 1 makes a hit say less; 0 makes it say nothing."""
+        moves = steps.hit if hit else steps.miss
         # Restarted at 1: evidence from before the fault cannot delay the alarm.
-        self._logs = [max(log, 0.0) + step for log, step in zip(self._logs, steps, strict=True)]
+        self.logs = [
+            max(log, 0.0) + weight * move for log, move in zip(self.logs, moves, strict=True)
+        ]
 
     @property
     def value(self) -> float:
-        """E. Never overflows: growth is cut at 1e300."""
-        top = min(max(self._logs), 690.0)
-        return sum(math.exp(min(log, top)) for log in self._logs) / len(self._logs)
+        """E. Growth is cut far above every threshold, so that it never overflows."""
+        return sum(math.exp(min(log, 690.0)) for log in self.logs) / len(self.logs)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no product holds any evidence."""
+        return max(self.logs) <= 0.0
 
     def reset(self) -> None:
         """Forgets all evidence."""
-        self._logs = [0.0] * len(self._logs)
+        self.logs = [0.0] * len(self.logs)

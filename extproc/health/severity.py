@@ -1,7 +1,8 @@
-"""Hard or soft: whether a quarantined unit may be cut off altogether.
+"""Hard or soft: whether what is quarantined may be cut off altogether.
 
-Hard only while some verified fallback can take the traffic; otherwise garbage now and then is
-better than nothing at all, and the unit is only marked as the last resort.
+Hard only while a verified fallback can take the traffic, and only for so many units at a time:
+garbage now and then is better than nothing at all. Otherwise the unit is marked as the last
+resort.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from extproc.units import Registry
 
 
 class Severity(StrEnum):
-    """How the mesh is to treat a unit."""
+    """How the mesh is to treat a unit, or one context class of it."""
 
     NONE = "none"
     SOFT = "soft"
@@ -24,13 +25,24 @@ class Severity(StrEnum):
     """Not used at all."""
 
 
-def severity(unit: str, ledger: Ledger, registry: Registry) -> Severity:
-    """How the mesh is to treat ``unit`` now."""
-    if ledger.unit_state(unit) is not State.QUARANTINE:
+def severity(unit: str, ledger: Ledger, registry: Registry, context: str = "") -> Severity:
+    """How the mesh is to treat ``unit``, or its class ``context``, now."""
+
+    def state(name: str) -> State:
+        return ledger.state(name, context) if context else ledger.unit_state(name)
+
+    if state(unit) is not State.QUARANTINE:
         return Severity.NONE
     known = registry.get(unit)
-    for name in known.fallback if known is not None else ():
+    fallbacks = known.fallback if known is not None else ()
+    for name in fallbacks:
         other = registry.get(name)
-        if other is not None and other.verified and ledger.unit_state(name) is not State.QUARANTINE:
-            return Severity.HARD
-    return Severity.SOFT
+        if other is not None and other.verified and state(name) is not State.QUARANTINE:
+            break
+    else:
+        return Severity.SOFT
+    quarantined = [each.id for each in registry if ledger.unit_state(each.id) is State.QUARANTINE]
+    first_out = sorted(quarantined, key=lambda name: (ledger.since(name), name))
+    allowed = ledger.settings.max_quarantined * sum(1 for _ in registry)
+    place = first_out.index(unit) + 1 if unit in first_out else len(first_out) + 1
+    return Severity.HARD if place <= allowed else Severity.SOFT

@@ -28,13 +28,13 @@ class Exchange:
 
     __slots__ = (
         "_context",
+        "_facts",
         "_headers",
         "_identity",
         "_inspector",
         "_marked",
         "_reader",
         "_recorded",
-        "_request_id",
         "_services",
         "_state",
         "_verdict",
@@ -45,7 +45,7 @@ class Exchange:
     def __init__(self, services: Services, request: Any, path: str = "", size: int = -1) -> None:
         """``request`` carries the response headers; ``path`` and ``size`` (bytes) are what the
         request phase told, if Envoy sends it."""
-        facts = read_facts(request)
+        self._facts = facts = read_facts(request, services.client_attributes)
         self._services = services
         self._headers: ResponseHeaders = read_headers(request.response_headers, replies.MARKER)
         self._identity = services.registry.resolve(
@@ -56,7 +56,6 @@ class Exchange:
         size = facts.request_size if facts.request_size >= 0 else size
         self._context = services.contexts.of(size)
         self._state = services.ledger.state(self._identity.unit, self._context)
-        self._request_id = facts.request_id
         self._verdict: Verdict | None = None
         self._recorded = False
         self._marked = False
@@ -72,6 +71,12 @@ class Exchange:
 
     def _start(self, path: str) -> None:
         services, headers = self._services, self._headers
+        unit, _, host = self._identity
+        # A second attempt is one half of a comparison, hence always read.
+        if self._facts.attempt <= 1 and not services.sampler.takes(
+            unit, host, self._context, self._state
+        ):
+            return
         route = services.router.route(path, headers.content_type)
         if route is None:
             return
@@ -135,9 +140,11 @@ class Exchange:
             self._services.hold, self._state, self.streamed, self._inspector, self.received
         )
 
-    def headers_reply(self) -> bytes:
-        """The answer to the response headers, given what is known now."""
+    def headers_reply(self, reason: Release) -> bytes:
+        """The answer to the response headers, given what is known now: they go for ``reason``."""
         unit, release, _ = self._identity
+        if reason is Release.ORDINARY and self._facts.attempt > 1:
+            self._services.began_well(self._facts.request_id, unit)
         if self.corrupt:
             self._marked = True
             self._services.metrics.marked.labels(unit).inc()
@@ -161,19 +168,24 @@ class Exchange:
         self._recorded = True
         verdict = self._settle()
         unit, release, host = self._identity
-        services = self._services
-        response = Response(
-            unit,
-            release,
-            self._context,
-            host,
-            verdict.kind,
-            verdict.findings,
-            self._request_id,
-            services.clock(),
-        )
+        services, facts = self._services, self._facts
         try:
-            services.record(response)
+            services.record(
+                Response(
+                    unit,
+                    release,
+                    self._context,
+                    host,
+                    verdict.kind,
+                    verdict.findings,
+                    facts.request_id,
+                    services.clock(),
+                    self._marked,
+                    facts.attempt,
+                    services.source(facts.client),
+                    facts.traceparent,
+                )
+            )
         except Exception:
             log.exception("a response could not be recorded")
             services.metrics.errors.labels("record").inc()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -30,9 +30,19 @@ class Facts(NamedTuple):
     """Bytes of the request body."""
 
     request_id: str
+    attempt: int
+    """Of the front's attempts, from 1; 0 where the front does not say."""
+
+    traceparent: str
+    client: str
+    """Who asked, as the first of the configured attributes has it."""
 
 
-def read_facts(request: Any) -> Facts:
+ATTEMPT = "request.headers['x-envoy-attempt-count']"
+TRACEPARENT = "request.headers['traceparent']"
+
+
+def read_facts(request: Any, client_attributes: Sequence[str] = ()) -> Facts:
     """Facts of a ``ProcessingRequest`` that carries response headers."""
     # The key is the name that the mesh gave the filter; one filter, hence one entry.
     fields: Any = _EMPTY
@@ -48,6 +58,9 @@ def read_facts(request: Any) -> Facts:
         _string(fields, "request.path"),
         int(fields["request.size"].number_value) if "request.size" in fields else -1,
         _string(fields, "request.id"),
+        int(attempt) if (attempt := _string(fields, ATTEMPT)).isdecimal() else 0,
+        _string(fields, TRACEPARENT)[:64],
+        next((found for name in client_attributes if (found := _string(fields, name))), ""),
     )
 
 

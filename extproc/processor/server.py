@@ -105,7 +105,7 @@ class Server:
             address = "0.0.0.0" + address
         try:
             if settings.tls is not None:
-                port = server.add_secure_port(address, _credentials(settings.tls))
+                port = server.add_secure_port(address, credentials(settings.tls))
             else:
                 port = server.add_insecure_port(address)
         except RuntimeError as error:
@@ -141,7 +141,8 @@ def _remove_stale(path: Path) -> None:
     raise OSError(f"cannot listen on {path}: another process serves it")
 
 
-def _credentials(tls: Tls) -> grpc.ServerCredentials:
+def credentials(tls: Tls) -> grpc.ServerCredentials:
+    """What a gRPC server shows and demands. Raises OSError when a file cannot be read."""
     pair = (tls.key_file.read_bytes(), tls.cert_file.read_bytes())
     ca = tls.client_ca_file.read_bytes() if tls.client_ca_file is not None else None
     return grpc.ssl_server_credentials(

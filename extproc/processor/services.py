@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from extproc.detect import Catalogue, default_catalogue
-from extproc.health import Change, Ledger, Response
+from extproc.detect import Catalogue, Kind, default_catalogue
+from extproc.health import ALL, Change, Evidence, Ids, Ledger, Limiter, Response, Subject
+from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy
 from extproc.signals import Metrics
+from extproc.signals.sink import Sink
 from extproc.units import ContextClasses, Registry
 from extproc.wire import Limits, Router
 
@@ -28,6 +32,10 @@ class Services:
     router: Router = field(default_factory=Router)
     limits: Limits = field(default_factory=Limits)
     hold: HoldPolicy = field(default_factory=HoldPolicy)
+    sampler: Sampler = field(default_factory=Sampler)
+    client_attributes: tuple[str, ...] = ()
+    """Attributes that tell who asked, best first."""
+
     terminate: bool = False
     """Whether a stream that turns corrupt after its release is ended in band."""
 
@@ -36,32 +44,102 @@ class Services:
     """Catalogues of units with a policy of their own."""
 
     clock: Callable[[], float] = time.time
+    sinks: list[Sink] = field(default_factory=list)
+    """Where records of corrupt verdicts and changes of state go."""
+
+    ids: Ids = field(default_factory=lambda: Ids(os.urandom(4).hex()))
+    limiter: Limiter = field(default_factory=Limiter)
+    salt: bytes = field(default_factory=lambda: os.urandom(16))
+    """Of this process alone: a hash of a client tells nobody who the client was."""
+
+    def source(self, client: str) -> str:
+        """What stands for a client in the book; "" for an unknown one."""
+        if not client:
+            return ""
+        return hashlib.blake2b(client.encode(), digest_size=8, key=self.salt).hexdigest()
 
     def record(self, response: Response) -> None:
         """Takes a judged response into the book, and says what that changed."""
         self.metrics.response(response)
-        self.announce(self.ledger.record(response))
+        changes = self.ledger.record(response)
+        corrupt = response.kind is Kind.CORRUPT
+        if corrupt and self.sinks and self.limiter.allows(response.unit, response.at):
+            self._send(self._evidence(Subject.VERDICT, response))
+        self.announce(changes)
+
+    def began_well(self, request_id: str, unit: str) -> None:
+        """A later attempt at a request has begun with ordinary text."""
+        self.announce(self.ledger.began_well(request_id, unit, self.clock()))
+
+    def tick(self) -> None:
+        """Lets the book settle what time has settled. To be called once a second."""
+        self.announce(self.ledger.tick(self.clock()))
 
     def announce(self, changes: list[Change]) -> None:
-        """Counts and logs changes of state."""
+        """Counts and logs changes of state, and sends them to every sink."""
         for change in changes:
             self.metrics.change(change)
+            record = self._of_change(change)
             log.warning(
                 "unit %s (%s) went from %s to %s: %s",
                 change.unit,
-                change.context,
+                f"host {change.host}" if change.host != ALL else change.context,
                 change.before,
                 change.after,
                 change.cause,
                 extra={
+                    "evidence": record.id,
                     "unit": change.unit,
                     "class": change.context,
+                    "host": change.host,
                     "release": change.release,
                     "before": change.before.value,
                     "after": change.after.value,
                     "cause": change.cause,
                     "e_value": change.e_value,
-                    "findings": change.findings,
-                    "request_id": change.request_id,
+                    "findings": [finding.name for finding in record.findings],
+                    "request_id": record.request_id,
                 },
             )
+            self._send(record)
+
+    def _send(self, record: Evidence) -> None:
+        for sink in self.sinks:
+            sink.evidence(record)
+
+    def _evidence(self, subject: Subject, response: Response) -> Evidence:
+        return Evidence(
+            id=self.ids.next(response.at),
+            subject=subject,
+            at=response.at,
+            unit=response.unit,
+            release=response.release,
+            context=response.context,
+            host=response.host,
+            verdict=response.kind,
+            findings=response.findings,
+            request_id=response.request_id,
+            traceparent=response.traceparent,
+            attempt=response.attempt,
+        )
+
+    def _of_change(self, change: Change) -> Evidence:
+        response = change.response
+        return Evidence(
+            id=self.ids.next(change.at),
+            subject=Subject.STATE,
+            at=change.at,
+            unit=change.unit,
+            release=change.release,
+            context=change.context,
+            host=change.host,
+            verdict=response.kind if response is not None else Kind.UNCHECKED,
+            findings=response.findings if response is not None else (),
+            request_id=response.request_id if response is not None else "",
+            traceparent=response.traceparent if response is not None else "",
+            attempt=response.attempt if response is not None else 0,
+            before=change.before,
+            after=change.after,
+            cause=change.cause,
+            e_value=change.e_value,
+        )

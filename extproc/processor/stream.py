@@ -217,7 +217,7 @@ class Stream:
         metrics.releases.labels(reason.value).inc()
         if self._opened:
             metrics.hold_seconds.observe(self._loop.time() - self._opened)
-        await self._answer(exchange.headers_reply())
+        await self._answer(exchange.headers_reply(reason))
         for _ in range(self._held - 1):
             await self._answer(replies.CONTINUE_BODY)
         if self._held:

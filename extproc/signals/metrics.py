@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from extproc.detect import Kind
 from extproc.health import Change, Ledger, Response, State
+from extproc.health.states import worst
+from extproc.signals.labels import CLASSES, HOSTS, RELEASES, UNITS, Cap, Capped
 
 PREFIX = "semantic_extproc_"
+
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+"""W3C Trace Context, "traceparent"; later versions may append fields."""
+
+_TRACED = frozenset({Kind.CORRUPT, Kind.SUSPECT})
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which no dashboard reads
 
@@ -18,9 +29,17 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
+        self._caps = {
+            "unit": Cap(UNITS),
+            "release": Cap(RELEASES),
+            "host": Cap(HOSTS),
+            "class": Cap(CLASSES),
+        }
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(PREFIX + name, text, labels, registry=self.registry)
+        def counter(name: str, text: str, *labels: str) -> Any:
+            made = Counter(PREFIX + name, text, labels, registry=self.registry)
+            caps = tuple(self._caps.get(label) for label in labels)
+            return Capped(made, caps) if any(caps) else made
 
         self._responses = counter(
             "responses", "Responses by verdict", "unit", "release", "class", "verdict"
@@ -48,12 +67,25 @@ class Metrics:
         self.open_streams = Gauge(
             PREFIX + "open_streams", "Responses being read", registry=self.registry
         )
+        self.webhooks = counter("webhooks", "Webhooks by what became of them", "target", "outcome")
+        self.webhook_queue = Gauge(
+            PREFIX + "webhook_queue", "Webhooks waiting", ("target",), registry=self.registry
+        )
+        self.xds_streams = Gauge(
+            PREFIX + "xds_streams", "Streams of Envoys to the xDS server", registry=self.registry
+        )
+        self.xds_responses = counter("xds_responses", "Resources sent to Envoys", "type")
+        self.xds_refusals = counter("xds_refusals", "Resources that an Envoy refused", "type")
 
     def response(self, response: Response) -> None:
         """Counts one judged response."""
-        self._responses.labels(
+        child = self._responses.labels(
             response.unit, response.release, response.context, response.kind.value
-        ).inc()
+        )
+        if response.kind in _TRACED:
+            child.inc(exemplar=exemplar(response.traceparent))
+        else:
+            child.inc()
         for finding in response.findings:
             self._findings.labels(response.unit, finding.detector, finding.reason).inc()
 
@@ -64,12 +96,24 @@ class Metrics:
 
     def watch(self, ledger: Ledger) -> None:
         """Exports the states and e-values of ``ledger`` whenever metrics are read."""
-        self.registry.register(_States(ledger))
+        self.registry.register(_States(ledger, self._caps))
+
+
+def exemplar(traceparent: str) -> dict[str, str] | None:
+    """The exemplar of a response: the trace it belongs to, None if it names none.
+
+    The header comes from outside; only a trace id in the form that the standard gives is kept.
+    """
+    found = TRACEPARENT.fullmatch(traceparent) if traceparent else None
+    if found is None or not found[1].strip("0"):
+        return None
+    return {"trace_id": found[1]}
 
 
 class _States(Collector):
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, caps: dict[str, Cap]) -> None:
         self._ledger = ledger
+        self._caps = caps
 
     def collect(self) -> list[GaugeMetricFamily]:
         states = GaugeMetricFamily(
@@ -80,10 +124,22 @@ class _States(Collector):
             "Evidence against a release of a unit",
             labels=["unit", "release", "class"],
         )
+        # What shares the name "other" shows the worst of it: a label set may stand there only once.
+        found: dict[str, State] = {}
+        evidence: dict[tuple[str, str, str], float] = {}
+        unit_cap, release_cap, class_cap = (
+            self._caps[label] for label in ("unit", "release", "class")
+        )
         for unit in self._ledger.units:
+            name = unit_cap(unit)
             now = self._ledger.unit_state(unit)
-            for state in State:
-                states.add_metric([unit, state.value], float(state is now))
+            found[name] = worst([found[name], now]) if name in found else now
             for release, context, track in self._ledger.tracks(unit):
-                values.add_metric([unit, release, context], track.detector.value)
+                key = (name, release_cap(release), class_cap(context))
+                evidence[key] = max(track.corrupt.value, evidence.get(key, 0.0))
+        for name, now in found.items():
+            for state in State:
+                states.add_metric([name, state.value], float(state is now))
+        for key, value in evidence.items():
+            values.add_metric(key, value)
         return [states, values]

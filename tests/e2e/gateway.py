@@ -85,10 +85,14 @@ class Gateway:
 
     async def _start_sidecar(self, grpc: int, admin: int) -> None:
         settings: dict[str, Any] = yaml.safe_load((standalone() / "extproc.yaml").read_text())
+        options = dict(self._sidecar)
+        grpc_settings: dict[str, Any] = {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20}
+        if "tls" in options:
+            grpc_settings["tls"] = options.pop("tls")
         settings |= {
-            "grpc": {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20},
+            "grpc": grpc_settings,
             "admin": {"address": f"127.0.0.1:{admin}"},
-            **self._sidecar,
+            **options,
         }
         path = self.folder / "extproc.yaml"
         path.write_text(yaml.safe_dump(settings))
@@ -142,6 +146,29 @@ class Gateway:
             found: dict[str, Any] = await response.json()
             return found
 
+    async def counted(self, unit: str, **counts: int) -> None:
+        """Waits until a unit's verdicts are these: the book is written after the last byte."""
+        wanted = {**dict.fromkeys(("clean", "suspect", "corrupt", "unchecked"), 0), **counts}
+        found: dict[str, int] = {}
+
+        async def reached() -> bool:
+            found.update((await self.unit(unit))["counts"])
+            return found == wanted
+
+        try:
+            await eventually(reached, 5)
+        except AssertionError:
+            raise AssertionError(f"{unit} counts {found}, not {wanted}") from None
+
+    async def become(self, unit: str, **fields: object) -> None:
+        """Waits until a unit is described with these fields."""
+
+        async def reached() -> bool:
+            found = await self.unit(unit)
+            return all(found[name] == value for name, value in fields.items())
+
+        await eventually(reached, 10)
+
     async def command(self, unit: str, word: str, reason: str) -> int:
         """An operator's word through the API; the HTTP status."""
         url = f"{self.admin}/api/units/{unit}/{word}"
@@ -164,7 +191,22 @@ class Gateway:
         """The flags that Envoy put on a unit (``unit_a``), as the front sees it."""
         return (await self._units())[unit]
 
+    async def eds(self, unit: str) -> str:
+        """What EDS told Envoy about a unit (``unit_a``)."""
+        return str((await self._hosts())[unit].get("eds_health_status", ""))
+
+    async def runtime(self, key: str) -> str:
+        """The value of a runtime key that is in force in Envoy, "" if there is none."""
+        found = await get_json(self._session, f"{self.envoy}/runtime")
+        return str(found["entries"].get(key, {}).get("final_value", ""))
+
     async def _units(self) -> dict[str, frozenset[str]]:
+        return {
+            name: frozenset(flag for flag, value in status.items() if value is True)
+            for name, status in (await self._hosts()).items()
+        }
+
+    async def _hosts(self) -> dict[str, dict[str, Any]]:
         found = await get_json(self._session, f"{self.envoy}/clusters?format=json")
         # Envoy lists no cluster that is still warming.
         hosts = [
@@ -174,9 +216,7 @@ class Gateway:
             for host in cluster["host_statuses"]
         ]
         return {
-            host["address"]["envoy_internal_address"]["server_listener_name"]: frozenset(
-                flag for flag, value in host["health_status"].items() if value is True
-            )
+            host["address"]["envoy_internal_address"]["server_listener_name"]: host["health_status"]
             for host in hosts
         }
 

@@ -48,8 +48,8 @@ async def test_a_corrupt_answer_is_retried_on_the_other_unit(gateway: Make, stre
     assert got.headers["x-semantic-unit"] == "unit-b"
     assert "x-semantic-verdict" not in got.headers
     assert (g.a.requests, g.b.requests) == (1, 1)
-    assert (await g.unit("unit-a"))["counts"]["corrupt"] == 1
-    assert (await g.unit("unit-b"))["counts"]["clean"] == 1
+    await g.counted("unit-a", corrupt=1)
+    await g.counted("unit-b", clean=1)
 
 
 async def test_a_burst_on_a_corrupt_unit_delivers_nothing_corrupt(gateway: Make) -> None:
@@ -67,8 +67,7 @@ async def test_a_repeated_burst_ejects_the_unit_and_quarantines_it(gateway: Make
         return {"failed_outlier_check", "failed_active_health_check"} <= await g.flags("unit_a")
 
     await eventually(both_flags)
-    unit = await g.unit("unit-a")
-    assert (unit["state"], unit["mode"]) == ("quarantine", "hard")
+    await g.become("unit-a", state="quarantine", mode="hard")
     before = g.a.requests
     assert (await g.ask()).headers["x-semantic-unit"] == "unit-b"
     assert g.a.requests == before
@@ -84,7 +83,7 @@ async def test_outlier_detection_ejects_by_the_marker_alone(gateway: Make) -> No
         return "failed_outlier_check" in await g.flags("unit_a")
 
     await eventually(ejected)
-    assert (await g.unit("unit-a"))["state"] == "pass"
+    await g.become("unit-a", state="pass")
 
 
 async def test_a_marker_that_an_upstream_sets_itself_is_removed(gateway: Make) -> None:
@@ -119,7 +118,7 @@ async def test_a_late_verdict_lets_the_stream_pass_and_is_logged(gateway: Make) 
     g = await gateway(late)
     got = await g.ask(stream=True)
     assert got.body == b"".join(pieces)
-    assert (await g.unit("unit-a"))["counts"]["corrupt"] == 1
+    await g.counted("unit-a", corrupt=1)
 
     async def logged() -> bool:
         return '"verdict":"corrupt"' in g.log("envoy")

@@ -38,7 +38,7 @@ async def client(services: Services) -> AsyncIterator[Client]:
         yield made
 
 
-def corrupt(services: Services, unit: str, times: int = 2) -> None:
+def corrupt(services: Services, unit: str, times: int = 3) -> None:
     finding = Finding("repetition", "period", 64, 16)
     for _ in range(times):
         services.record(Response(unit, "r1", "short", "h", Kind.CORRUPT, (finding,), "id", 0))
@@ -94,9 +94,9 @@ async def test_units_are_described(client: Client, services: Services) -> None:
     assert [unit["id"] for unit in found] == ["a", "b", "m|vllm:0.9"]
     first = found[0]
     assert (first["state"], first["mode"], first["release"]) == ("quarantine", "hard", "r1")
-    assert first["counts"]["corrupt"] == 2
+    assert first["counts"]["corrupt"] == 3
     assert first["classes"]["short"]["state"] == "quarantine"
-    assert first["releases"] == {"r1": {"clean": 0, "suspect": 0, "corrupt": 2, "unchecked": 0}}
+    assert first["releases"] == {"r1": {"clean": 0, "suspect": 0, "corrupt": 3, "unchecked": 0}}
     one = await client.get("/api/units/a")
     assert await one.json() == first
 

@@ -1,0 +1,101 @@
+"""How commands talk to a running sidecar's admin API."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from http.client import HTTPException
+from typing import Any, NoReturn
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import ProxyHandler, Request, build_opener
+
+import typer
+
+ENVIRONMENT = "SEMANTIC_EXTPROC_ADMIN_URL"
+"""Not SEMANTIC_EXTPROC_ADMIN: that would be the setting ``admin`` of a sidecar."""
+
+DEFAULT = "http://127.0.0.1:18081"
+SECONDS = 5.0
+COMPLETION_SECONDS = 0.5
+
+Admin: Any = typer.Option(
+    DEFAULT, "--admin", envvar=ENVIRONMENT, metavar="URL", help="The sidecar's admin address."
+)
+
+
+class Unreachable(Exception):
+    """No sidecar answered. The text says what to do about it."""
+
+
+class Refused(Exception):
+    """The sidecar answered, and said no."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text or f"HTTP {status}")
+        self.status = status
+
+
+class Api:
+    """The API under ``url``. Methods raise Unreachable or Refused."""
+
+    def __init__(self, url: str, seconds: float = SECONDS) -> None:
+        self.url = url.rstrip("/") if "://" in url else f"http://{url.rstrip('/')}"
+        self._seconds = seconds
+        # The admin API is inside: a proxy for the outside has no business with it.
+        self._opener = build_opener(ProxyHandler({}))
+
+    def get(self, path: str) -> Any:
+        """The JSON at ``path``."""
+        return self._ask(path, None)
+
+    def post(self, path: str, content: dict[str, str]) -> Any:
+        """The JSON that a POST of ``content`` is answered with."""
+        return self._ask(path, json.dumps(content).encode())
+
+    def unit(self, unit: str, word: str = "") -> str:
+        """The path of a unit, or of one of an operator's words on it."""
+        return f"/api/units/{quote(unit, safe='')}" + (f"/{word}" if word else "")
+
+    def _ask(self, path: str, body: bytes | None) -> Any:
+        try:
+            request = Request(self.url + path, body, {"Content-Type": "application/json"})
+            with self._opener.open(request, timeout=self._seconds) as answer:
+                return json.loads(answer.read())
+        except HTTPError as error:
+            with error:
+                text = error.read(2000).decode(errors="replace").strip()
+            raise Refused(error.code, text) from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            said = getattr(reason, "strerror", None) or reason
+            raise Unreachable(
+                f"no sidecar answers at {self.url} ({said})\n"
+                f"Is it running, and is that its admin.address? Name another with --admin URL or "
+                f"{ENVIRONMENT}."
+            ) from None
+
+
+def leave(problem: Unreachable | Refused) -> NoReturn:
+    """Says the problem and exits: 2 when nobody answered, 1 when the sidecar said no."""
+    typer.echo(f"semantic-extproc: {problem}", err=True)
+    raise typer.Exit(2 if isinstance(problem, Unreachable) else 1)
+
+
+def operator() -> str:
+    """Who runs the command, for the record; "" where the system does not know."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def unit_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Completion of unit ids, from the sidecar if it answers quickly."""
+    url = context.params.get("admin") or os.environ.get(ENVIRONMENT) or DEFAULT
+    try:
+        units = Api(url, COMPLETION_SECONDS).get("/api/units")["units"]
+        return [unit["id"] for unit in units if unit["id"].startswith(incomplete)]
+    except Exception:
+        return []  # a shell that completes must not be shown a traceback

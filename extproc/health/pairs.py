@@ -1,0 +1,52 @@
+"""The paired comparison: both attempts of one request carry its id.
+
+A corrupt beginning is retried on another unit, so what that one answers tells whom to charge. The
+charge waits for it, but not long: an attempt that does not come charges as well.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+Waiting = TypeVar("Waiting")
+
+
+class Pairs(Generic[Waiting]):
+    """First attempts that wait for the second. ``seconds``: how long."""
+
+    MAX_WAITING = 10_000
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waiting: OrderedDict[str, tuple[float, str, Waiting]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, request_id: str, unit: str, what: Waiting, at: float) -> list[Waiting]:
+        """``what`` waits for another unit's attempt. Returns those that had to make room."""
+        self._waiting[request_id] = (at, unit, what)
+        gone = []
+        while len(self._waiting) > self.MAX_WAITING:
+            gone.append(self._waiting.popitem(last=False)[1][2])
+        return gone
+
+    def meet(self, request_id: str, unit: str) -> Waiting | None:
+        """The attempt on another unit that waits for this one, which ends its waiting."""
+        found = self._waiting.get(request_id)
+        if found is None or found[1] == unit:
+            return None
+        del self._waiting[request_id]
+        return found[2]
+
+    def overdue(self, at: float) -> list[Waiting]:
+        """Those that waited long enough. A clock that jumped back ends all waiting."""
+        out = []
+        while self._waiting:
+            request_id, (since, _, what) = next(iter(self._waiting.items()))
+            if 0 <= at - since < self._seconds:
+                break
+            del self._waiting[request_id]
+            out.append(what)
+        return out
