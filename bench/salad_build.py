@@ -38,7 +38,7 @@ from extproc.detect.salad.letters import CLASSES, A, folded, points, trigrams
 OUT = Path(__file__).parents[1] / "extproc/detect/salad/salad.bin.xz"
 SALADS = Path(__file__).with_name("salads.jsonl.gz")
 
-LANGUAGES = (  # noqa: SIM905 - a list of sixty lines reads worse
+LANGUAGES = (
     "en de fr pl tr es pt ro it nl ca id gl hu hr sl sv cs fi lt da vi nb lv sk eo eu et ga crh oc "
     "is ms sq fur cy sc nn af az be ia wa xh lg br nso tl rw an gd tk li ku tt sb wo io sw nds mi "
     "fo"

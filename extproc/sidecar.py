@@ -54,6 +54,9 @@ def make_services(settings: Settings) -> Services:
             {unit.id: unit.sample for unit in settings.units if unit.sample is not None},
         ),
         client_attributes=tuple(settings.sampling.client_attributes),
+        trusted_headers={
+            what: name for what, name in settings.trusted_headers.model_dump().items() if name
+        },
         terminate=settings.late_verdict == "terminate",
         catalogue=default_catalogue(off),
         catalogues={

@@ -112,6 +112,12 @@ class SamplingModel(_Model):
     )
 
 
+_EXECUTION_PATH = {
+    *("model", "engine", "engine_version", "quantization", "backend", "dtype", "kv_dtype"),
+    *("tensor_parallel", "speculative", "prefix_cache", "driver", "release"),
+}
+
+
 class UnitModel(_Model):
     """One deployment unit."""
 
@@ -136,6 +142,11 @@ class UnitModel(_Model):
     sample: Share | None = Field(None, description="sampling.share of this unit")
     detectors_off: list[str] = Field([], description="detectors that do not judge this unit")
 
+    def same_configuration(self, other: UnitModel) -> bool:
+        """Whether the other unit runs the same thing, as far as both are described."""
+        ours, theirs = (unit.model_dump(include=_EXECUTION_PATH) for unit in (self, other))
+        return bool(self.model and self.engine) and ours == theirs
+
     @field_validator("detectors_off")
     @classmethod
     def _known(cls, names: list[str]) -> list[str]:
@@ -148,6 +159,17 @@ class ContextClassModel(_Model):
 
     name: Name
     up_to_bytes: Bytes
+
+
+HeaderName = Annotated[str, Field(pattern="^[a-z0-9-]{1,64}$")]
+
+
+class TrustedHeadersModel(_Model):
+    """Response headers that may say who answered where metadata and clusters do not. Whoever can
+    set them can speak for any unit: only for engines behind a proxy of your own."""
+
+    unit: HeaderName | Literal[""] = ""
+    release: HeaderName | Literal[""] = ""
 
 
 class LogModel(_Model):
@@ -174,6 +196,7 @@ class Settings(BaseSettings):
     health: HealthModel = HealthModel()
     sampling: SamplingModel = SamplingModel()
     units: list[UnitModel] = []
+    trusted_headers: TrustedHeadersModel = TrustedHeadersModel()
     context_classes: list[ContextClassModel] = [ContextClassModel(name="short", up_to_bytes=16384)]
     largest_class: Name = Field("long", description="the class above the last bound")
     paths: dict[str, str] = Field({}, description="path endings of your own -> dialect")
@@ -226,6 +249,12 @@ class Settings(BaseSettings):
                 if owners.setdefault(cluster, unit.id) != unit.id:
                     problems.append(
                         f"units[{at}].clusters: {cluster!r} belongs to {owners[cluster]!r} already"
+                    )
+            for earlier, other in enumerate(self.units[:at]):
+                if unit.id != other.id and unit.same_configuration(other):
+                    problems.append(
+                        f"units[{at}]: {unit.id!r} is the configuration of units[{earlier}] "
+                        f"({other.id!r}) under another name: what fails on one fails on both"
                     )
         bounds = [entry.up_to_bytes for entry in self.context_classes]
         if bounds != sorted(set(bounds)):

@@ -12,7 +12,7 @@ from typing import Any
 from extproc.detect import Inspector, Kind, Verdict
 from extproc.health import Response
 from extproc.processor import replies
-from extproc.processor.facts import ResponseHeaders, read_facts, read_headers
+from extproc.processor.facts import ResponseHeaders, header, read_facts, read_headers
 from extproc.processor.hold import Release, decide
 from extproc.processor.services import Services
 from extproc.wire import Framing, Reader, Status, UnknownEncoding
@@ -49,7 +49,13 @@ class Exchange:
         self._services = services
         self._headers: ResponseHeaders = read_headers(request.response_headers, replies.MARKER)
         self._identity = services.registry.resolve(
-            facts.cluster, facts.cluster_metadata, facts.host_metadata
+            facts.cluster,
+            facts.cluster_metadata,
+            facts.host_metadata,
+            {
+                what: header(request.response_headers, name)
+                for what, name in services.trusted_headers.items()
+            },
         )
         if not self._identity.host:
             self._identity = self._identity._replace(host=facts.address)

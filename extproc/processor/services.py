@@ -36,6 +36,9 @@ class Services:
     client_attributes: tuple[str, ...] = ()
     """Attributes that tell who asked, best first."""
 
+    trusted_headers: Mapping[str, str] = field(default_factory=dict)
+    """Response headers that tell ``unit`` and ``release``, by these names; none by default."""
+
     terminate: bool = False
     """Whether a stream that turns corrupt after its release is ended in band."""
 

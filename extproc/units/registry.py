@@ -50,8 +50,10 @@ class Registry:
         cluster: str,
         cluster_metadata: Mapping[str, object],
         host_metadata: Mapping[str, object],
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> Serving:
-        """Who answered, given both metadata of namespace ``semantic.extproc``.
+        """Who answered, given both metadata of namespace ``semantic.extproc``. ``headers``: what
+        trusted response headers say under ``unit`` and ``release``, heard where nothing else does.
 
         A unit that no configuration names is taken in under the id that Envoy gives it. The host's
         own release wins over its cluster's, which wins over the configuration's: during a rollout
@@ -61,6 +63,7 @@ class Registry:
             safe(cluster_metadata.get("unit"))
             or safe(host_metadata.get("unit"))
             or self._clusters.get(cluster, "")
+            or safe(headers.get("unit"))
         )
         known = self._units.get(unit) if unit else None
         if known is None:
@@ -69,6 +72,7 @@ class Registry:
             safe(host_metadata.get("release"))
             or safe(cluster_metadata.get("release"))
             or known.release
+            or safe(headers.get("release"))
         )
         return Serving(known.id, release, safe(host_metadata.get("host")))
 

@@ -85,10 +85,14 @@ class Gateway:
 
     async def _start_sidecar(self, grpc: int, admin: int) -> None:
         settings: dict[str, Any] = yaml.safe_load((standalone() / "extproc.yaml").read_text())
+        options = dict(self._sidecar)
+        grpc_settings: dict[str, Any] = {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20}
+        if "tls" in options:
+            grpc_settings["tls"] = options.pop("tls")
         settings |= {
-            "grpc": {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20},
+            "grpc": grpc_settings,
             "admin": {"address": f"127.0.0.1:{admin}"},
-            **self._sidecar,
+            **options,
         }
         path = self.folder / "extproc.yaml"
         path.write_text(yaml.safe_dump(settings))

@@ -56,6 +56,16 @@ def test_a_fallback_must_be_another_unit_and_a_cluster_has_one_owner() -> None:
     ]
 
 
+def test_one_configuration_under_two_names_is_refused() -> None:
+    unit = "{id: %s, model: m, engine: vllm, engine_version: '0.9', release: %s}"
+    text = f"units:\n- {unit % ('a', 'r1')}\n- {unit % ('b', 'r1')}\n"
+    assert problems(text) == [
+        "x.yaml:3: units[1]: 'b' is the configuration of units[0] ('a') under another name: "
+        "what fails on one fails on both"
+    ]
+    parse(text.replace("release: r1}\n- ", "release: r2}\n- "), "x.yaml")
+
+
 def test_a_key_that_stands_twice_is_refused() -> None:
     assert problems("hold: {}\nadmin: {}\nhold: {}\n") == [
         "x.yaml:3: 'hold' stands here twice; one of them would be ignored"

@@ -96,7 +96,9 @@ def test_a_roll_out_names_the_new_build_and_its_release(topology: Topology) -> N
     topology.route(topology.rollout)
     (assignment,) = yaml.safe_load((topology.folder / "unit_a.yaml").read_text())["resources"]
     (host,) = assignment["endpoints"][0]["lb_endpoints"]
-    assert list(ports_of(host)) == [topology.rollout.port]
+    assert list(ports_of(host)) == [topology.rollout.port, topology.sidecar]
+    check = host["endpoint"]["health_check_config"]
+    assert check["hostname"] == f"{topology.rollout.unit}@{topology.rollout.host}"
     assert host["metadata"]["filter_metadata"]["semantic.extproc"]["release"] == "r2"
 
 

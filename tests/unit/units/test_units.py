@@ -26,6 +26,14 @@ def test_the_host_s_release_wins_over_the_cluster_s_over_the_configured() -> Non
     assert registry.resolve("", {"unit": "a", "release": "r2"}, {}).release == "r2"
 
 
+def test_trusted_headers_are_heard_where_nothing_else_is_said() -> None:
+    registry = Registry(UNITS, CLUSTERS)
+    said = {"unit": "b", "release": "r9"}
+    assert registry.resolve("", {}, {}, said) == Serving("b", "r9", "")
+    assert registry.resolve("pool_a", {}, {}, said) == Serving("a", "r1", "")
+    assert registry.resolve("", {}, {}, {"unit": "not a name"}).unit == UNKNOWN
+
+
 def test_a_unit_that_no_file_names_is_taken_in_and_one_without_a_name_is_unknown() -> None:
     registry = Registry(UNITS)
     assert registry.resolve("", {"unit": "new"}, {}).unit == "new"
