@@ -303,7 +303,13 @@ def test_a_setting_in_the_environment_that_is_no_json_is_a_problem_not_a_traceba
 
 
 def test_a_word_that_no_store_could_keep_says_so() -> None:
-    unit = {"id": "a", "state": "pass", "held_by_operator": None, "classes": {}, "mode": None}
+    unit: dict[str, Any] = {
+        "id": "a",
+        "state": "pass",
+        "held_by_operator": None,
+        "classes": {},
+        "mode": None,
+    }
     said = changes(unit, unit | {"state": "quarantine", "durable": False})
     assert said[-1] == "  the store could not keep it: a restart would forget it"
     assert len(changes(unit, unit | {"state": "quarantine", "durable": True})) == 1
