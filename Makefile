@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format bench simulate accuracy clean help
+.PHONY: demo test check format protos bench simulate accuracy clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -39,6 +39,18 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Classes that an older protoc makes run under every later runtime of their major version and the
+# next, so the compiler is pinned to the oldest runtime that pyproject.toml allows (6.31.1).
+COMPILER := .cache/protoc
+
+protos:
+	@test -x $(COMPILER)/bin/python || $(PYTHON) -m venv $(COMPILER)
+	@$(COMPILER)/bin/pip install --quiet --disable-pip-version-check grpcio-tools==1.80.0
+	$(COMPILER)/bin/python -m grpc_tools.protoc -I protos --python_out=extproc/contract \
+	  --pyi_out=extproc/contract protos/semantic/v1/*.proto
+	sed -i 's/^from semantic\.v1 import/from extproc.contract.semantic.v1 import/' \
+	  extproc/contract/semantic/v1/*_pb2.py*
 
 bench: $(READY)
 	@$(BIN)/python -m bench.edge $(ARGS)

@@ -73,7 +73,7 @@ def _sidecar(port: int, home: Path) -> list[str]:
     config = home / "extproc.yaml"
     config.write_text(
         f'grpc: {{address: "127.0.0.1:{port}"}}\nadmin: {{address: "127.0.0.1:0"}}\n'
-        "units: [{id: unit-a}]\n"
+        f"units: [{{id: unit-a}}]\nstore: {{path: {home / 'semantic-extproc.db'}}}\n"
     )
     return [sys.executable, "-m", "extproc", "serve", "--config", str(config)]
 

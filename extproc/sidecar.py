@@ -8,11 +8,13 @@ import logging
 import signal
 
 from extproc.admin import AdminServer, make_app
+from extproc.admin.evidence import evidence_routes
 from extproc.config import Settings
 from extproc.detect import default_catalogue
 from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
 from extproc.outlets import Outlets
+from extproc.persistence import Persistence
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
 from extproc.units import ContextClasses, Registry, Unit
@@ -68,13 +70,16 @@ def make_services(settings: Settings) -> Services:
 
 
 class Sidecar:
-    """One running sidecar. ``start`` raises OSError when an address cannot be had."""
+    """One running sidecar. ``start`` raises OSError when an address cannot be had, StoreError
+    when the store cannot."""
 
     def __init__(self, settings: Settings) -> None:
         grpc, tls = settings.grpc, settings.grpc.tls
         self._drain_seconds = grpc.drain_seconds
         self._serving = False
+        self._ticking: asyncio.Task[None] | None = None
         self.services = make_services(settings)
+        self._persistence = Persistence(settings, self.services)
         self._outlets = Outlets(settings, self.services)
         self._server = Server(
             ServerSettings(
@@ -87,19 +92,23 @@ class Sidecar:
             self.services,
         )
         app = make_app(self.services, lambda: self._serving)
+        app.add_routes(evidence_routes(self._persistence))
         self._admin = AdminServer(app, settings.admin.address)
         self._addresses = (grpc.address, settings.admin.address)
 
     async def start(self) -> None:
         """Serves on both addresses."""
-        await self._admin.start()
+        await self._persistence.start()  # nobody is to be told of states before the kept ones
         try:
+            await self._admin.start()
             await self._outlets.start()
             await self._server.start()
         except BaseException:
             await self._outlets.stop()
             await self._admin.stop()
+            await self._persistence.stop()
             raise
+        self._ticking = asyncio.create_task(self._tick(), name="tick")
         self._serving = True
         # Everything made so far lives as long as the process: the collector need not walk it with
         # every few thousand events. Streams make no cycles that would pile up between rounds.
@@ -115,10 +124,24 @@ class Sidecar:
         """
         self._serving = False
         log.info("draining: open streams get %g s", self._drain_seconds)
-        await self._server.drain(self._drain_seconds)
-        await self._outlets.stop()
+        try:
+            await self._server.drain(self._drain_seconds)
+            await self._outlets.stop()
+        finally:  # also when a second signal cuts the drain short
+            if self._ticking is not None:
+                self._ticking.cancel()
+            await self._persistence.stop()
         await self._admin.stop()
         log.info("stopped")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                self.services.tick()
+            except Exception:
+                log.exception("the book could not be settled")
+                self.services.metrics.errors.labels("tick").inc()
 
     async def run(self) -> None:
         """Serves until SIGTERM or SIGINT; a second one ends the drain."""

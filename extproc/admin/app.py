@@ -66,7 +66,11 @@ class _Admin:
         serving = self._serving()
         content = {
             "status": "ok" if serving else "not serving",
-            "components": {"grpc": "serving" if serving else "not serving", "admin": "serving"},
+            "components": {
+                "grpc": "serving" if serving else "not serving",
+                "admin": "serving",
+                **{name: status() for name, status in self._services.components.items()},
+            },
             # A filter that was never attached is the commonest fault: then this stays 0.
             "responses_seen": sum(
                 track.counts.total()
@@ -88,12 +92,16 @@ class _Admin:
     async def quarantine(self, request: web.Request) -> web.Response:
         unit, reason = self._named(request), await _reason(request)
         self._services.announce(self._services.ledger.hold_out(unit, reason, time.time()))
-        return web.json_response(self._describe(unit))
+        return await self._settled(unit)
 
     async def release(self, request: web.Request) -> web.Response:
         unit, reason = self._named(request), await _reason(request)
         self._services.announce(self._services.ledger.let_in(unit, reason, time.time()))
-        return web.json_response(self._describe(unit))
+        return await self._settled(unit)
+
+    async def _settled(self, unit: str) -> web.Response:
+        durable = await self._services.keep()
+        return web.json_response({**self._describe(unit), "durable": durable})
 
     def described(self, request: web.Request) -> dict[str, Any]:
         """The unit that a request names."""

@@ -12,6 +12,7 @@ from extproc.config.base import Model as _Model
 from extproc.config.base import address as _address
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
+from extproc.config.stores import FleetModel, StoreModel
 from extproc.detect import default_catalogue
 from extproc.wire import DIALECTS
 
@@ -195,6 +196,8 @@ class Settings(BaseSettings):
     limits: LimitsModel = LimitsModel()
     health: HealthModel = HealthModel()
     sampling: SamplingModel = SamplingModel()
+    store: StoreModel = StoreModel()
+    fleet: FleetModel = FleetModel()
     units: list[UnitModel] = []
     trusted_headers: TrustedHeadersModel = TrustedHeadersModel()
     context_classes: list[ContextClassModel] = [ContextClassModel(name="short", up_to_bytes=16384)]

@@ -100,6 +100,7 @@ class Topology:
         settings = _read(shipped / "extproc.yaml")
         settings["grpc"]["address"] = f"127.0.0.1:{self.grpc}"
         settings["admin"]["address"] = f"127.0.0.1:{self.sidecar}"
+        settings["store"] = {"path": str(self.folder / "semantic-extproc.db")}
         self.sidecar_file.write_text(yaml.safe_dump(settings))
 
     def _ports(self) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from extproc.health.ledger import Ledger
 from extproc.health.report import ALL, Change
@@ -14,13 +14,13 @@ class Agreement:
     """Between the book and the fleet. ``instance`` names this sidecar.
 
     A state that changed here since it was last told gets the next epoch; of what others tell, only
-    what supersedes the last telling is taken over.
+    what supersedes the last telling is taken over. ``told``: what ``shared`` said before a restart.
     """
 
-    def __init__(self, ledger: Ledger, instance: str) -> None:
+    def __init__(self, ledger: Ledger, instance: str, told: Iterable[SharedState] = ()) -> None:
         self._ledger = ledger
         self._instance = instance
-        self._told: dict[tuple[str, str], SharedState] = {}
+        self._told = {state.key: state for state in told}
 
     def shared(self) -> dict[tuple[str, str], SharedState]:
         """The states of all units as they are now. A unit that was always in ``pass`` is no

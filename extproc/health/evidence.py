@@ -5,6 +5,7 @@ Pure: ids are made of the time and a counter, under the name of the sidecar that
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -50,9 +51,10 @@ class Evidence:
     e_value: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON holds it: the shape of ``semantic.v1.Evidence``."""
+        """As JSON holds it: what protobuf's JSON mapping makes of ``semantic.v1.Evidence``."""
         content = asdict(self)
-        content["findings"] = [finding._asdict() for finding in self.findings]
+        content["findings"] = [_finding_as_dict(finding) for finding in self.findings]
+        content["at"], content["e_value"] = _number(self.at), _number(self.e_value)
         return content
 
     @classmethod
@@ -62,12 +64,33 @@ class Evidence:
         found["subject"] = Subject(found["subject"])
         found["verdict"] = Kind(found["verdict"])
         found["findings"] = tuple(
-            Finding(**{**finding, "weight": Weight(finding["weight"])})
+            Finding(
+                **{
+                    **finding,
+                    "value": float(finding["value"]),
+                    "threshold": float(finding["threshold"]),
+                    "weight": Weight(finding["weight"]),
+                }
+            )
             for finding in found["findings"]
         )
+        found["at"], found["e_value"] = float(found["at"]), float(found.get("e_value", 0.0))
         for name in ("before", "after"):
             found[name] = State(found[name]) if found[name] is not None else None
         return cls(**found)
+
+
+def _finding_as_dict(finding: Finding) -> dict[str, Any]:
+    content = finding._asdict()
+    content["value"], content["threshold"] = _number(finding.value), _number(finding.threshold)
+    return content
+
+
+def _number(value: float) -> float | str:
+    # JSON has no number for these; protobuf's mapping names them, and float() reads the names.
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 class Ids:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from extproc.health.states import SEVERITY, State
 
-MAX_EPOCH = 2**53
-"""What a JSON number, and a Lua number, holds exactly."""
+MAX_EPOCH = 2**31 - 1
+"""What ``semantic.v1.UnitState`` holds, and a Lua number exactly."""
 
 
 class SharedState(NamedTuple):

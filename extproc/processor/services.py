@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from extproc.detect import Catalogue, Kind, default_catalogue
@@ -19,6 +19,10 @@ from extproc.units import ContextClasses, Registry
 from extproc.wire import Limits, Router
 
 log = logging.getLogger(__name__)
+
+
+async def _nothing_kept() -> bool:
+    return False
 
 
 @dataclass(slots=True)
@@ -49,6 +53,12 @@ class Services:
     clock: Callable[[], float] = time.time
     sinks: list[Sink] = field(default_factory=list)
     """Where records of corrupt verdicts and changes of state go."""
+
+    keep: Callable[[], Awaitable[bool]] = _nothing_kept
+    """Makes durable what is in the book; False when it could not be done."""
+
+    components: dict[str, Callable[[], str]] = field(default_factory=dict)
+    """What else runs, and how it is."""
 
     ids: Ids = field(default_factory=lambda: Ids(os.urandom(4).hex()))
     limiter: Limiter = field(default_factory=Limiter)

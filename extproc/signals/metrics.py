@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from extproc.detect import Kind
 from extproc.health import Change, Ledger, Response, State
 from extproc.health.states import worst
+from extproc.signals.keeping import Keeping
 from extproc.signals.labels import CLASSES, RELEASES, UNITS, Cap, Capped
 
 PREFIX = "semantic_extproc_"
@@ -64,6 +65,7 @@ class Metrics:
         self.open_streams = Gauge(
             PREFIX + "open_streams", "Responses being read", registry=self.registry
         )
+        self.keeping = Keeping(self.registry)
         self.webhooks = counter("webhooks", "Webhooks by what became of them", "target", "outcome")
         self.webhook_queue = Gauge(
             PREFIX + "webhook_queue", "Webhooks waiting", ("target",), registry=self.registry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -92,13 +93,23 @@ class Gateway:
         settings |= {
             "grpc": grpc_settings,
             "admin": {"address": f"127.0.0.1:{admin}"},
+            "store": {"path": str(self.folder / "store.db")},
             **options,
         }
-        path = self.folder / "extproc.yaml"
-        path.write_text(yaml.safe_dump(settings))
-        command = [sys.executable, "-m", "extproc", "serve", "--config", str(path)]
+        (self.folder / "extproc.yaml").write_text(yaml.safe_dump(settings))
+        await self.serve()
+
+    async def serve(self) -> None:
+        """Starts the sidecar, also again after it was ended."""
+        command = [sys.executable, "-m", "extproc", "serve"]
+        command += ["--config", str(self.folder / "extproc.yaml")]
         self.process = self._processes.start("sidecar", command)
         await wait_ready(self.process, answers(self._session, f"{self.admin}/healthz"))
+
+    async def kill(self) -> None:
+        """Ends the sidecar as kill -9 does."""
+        self.signal(signal.SIGKILL)
+        self._processes.stop(self.process)
 
     async def _start_envoy(self, ports: dict[int, int]) -> None:
         config = with_ports(yaml.safe_load((standalone() / "envoy.yaml").read_text()), ports)
@@ -168,6 +179,12 @@ class Gateway:
             return all(found[name] == value for name, value in fields.items())
 
         await eventually(reached, 10)
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        """What the sidecar's API answers to GET: status and JSON (text, if it is none)."""
+        async with self._session.get(f"{self.admin}{path}") as response:
+            text = await response.text()
+            return response.status, json.loads(text) if text.startswith("{") else text
 
     async def command(self, unit: str, word: str, reason: str) -> int:
         """An operator's word through the API; the HTTP status."""

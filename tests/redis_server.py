@@ -1,0 +1,52 @@
+"""A real Redis on a free port of the loopback, for as long as a test needs it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+from pathlib import Path
+
+from extproc.demo.ports import free_ports
+from extproc.demo.processes import Process, Processes
+
+
+class RedisServer:
+    """Keeps nothing on the disk. ``stop`` and ``start`` may be called again; the port stays."""
+
+    def __init__(self, folder: Path) -> None:
+        binary = shutil.which("redis-server") or shutil.which("valkey-server")
+        if binary is None:
+            raise AssertionError(
+                "these tests need a real Redis: apt-get install redis-server (Debian, Ubuntu), "
+                "brew install redis"
+            )
+        self._binary = binary
+        self._processes = Processes(folder)
+        (self.port,) = free_ports(1)
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self._process: Process | None = None
+
+    def start(self, *arguments: str) -> None:
+        """Starts it, and returns when it takes connections."""
+        command = [self._binary, "--port", str(self.port), "--bind", "127.0.0.1"]
+        command += ["--save", "", "--appendonly", "no", *arguments]
+        self._process = self._processes.start("redis", command)
+        deadline = time.monotonic() + 20
+        while True:
+            self._process.check()
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                    connection.sendall(b"PING\r\n")
+                    if connection.recv(64):
+                        return
+            except OSError:
+                pass
+            assert time.monotonic() < deadline, "redis-server does not answer"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ends it."""
+        if self._process is not None:
+            self._processes.stop(self._process)
+            self._process = None
