@@ -42,6 +42,10 @@ ROOTS = tuple(
 )
 
 KINDS = {
+    "prose": re.compile(
+        r"/(games|stellarium|anarchism|dictd|fortunes|crawl|miscfiles|bible-kjv|debian-history"
+        r"|developers-reference|gutenberg)/.*\.(mo|txt|html|utf8|dz)$|/fortunes/[^.]*$"
+    ),
     "man": re.compile(r"/man/.*\.[1-9][a-z0-9]*$"),
     "catalogue": re.compile(r"\.(mo|po)$"),
     "code": re.compile(
@@ -94,7 +98,7 @@ def read(path: str) -> str:
         if os.path.getsize(path) > LARGEST:
             return ""
         raw = Path(path).read_bytes()
-        if path.endswith(".gz"):
+        if path.endswith((".gz", ".dz")):
             raw = gzip.decompress(raw)
         if b"\0" in raw[:4096]:
             return ""
@@ -123,7 +127,7 @@ def rendered(path: str, text: str) -> str:
         text = _ROFF_MACRO.sub("", _ROFF_LINE.sub("", text))
         text = _ROFF_ESCAPE.sub("", text).replace(r"\-", "-").replace(r"\(aq", "'")
         return re.sub(r"\n\s*\n\s*\n+", "\n\n", text)
-    if re.search(r"\.x?html?(\.gz)?$", path):
+    if re.search(r"\.(x?html?|page|docbook|utf8)(\.gz)?$", path):
         return re.sub(r"\n\s*\n\s*\n+", "\n\n", html.unescape(_TAG.sub(" ", text)))
     return text
 

@@ -7,7 +7,8 @@ give the letter statistics of each language, everything that bench.natural finds
 windows. VOCABULARY.json is a list of a tokenizer's tokens in the order of their ids (o200k_base,
 say); salad is drawn from it, and beside it stand the real outputs of bench/salads.jsonl.gz: a
 135M-parameter model (SmolLM2) with one weight matrix or norm scaled 12 to 120 times, every prompt
-answered in a form that a reader called salad.
+answered in a form that a reader called salad. answers.jsonl.gz holds answers of the same model
+undamaged, which are natural windows too: a model's prose is not a manual's.
 
 Files are split by folder, as in bench.natural.held_back: what is held back there is seen neither
 by the tables nor by the training, so that bench/accuracy.py measures on text that is new.
@@ -25,6 +26,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from extproc.detect.salad.letters import CLASSES, A, folded, points, trigrams
 
 OUT = Path(__file__).parents[1] / "extproc/detect/salad/salad.bin.xz"
 SALADS = Path(__file__).with_name("salads.jsonl.gz")
+ANSWERS = Path(__file__).with_name("answers.jsonl.gz")
 
 LANGUAGES = (
     "en de fr pl tr es pt ro it nl ca id gl hu hr sl sv cs fi lt da vi nb lv sk eo eu et ga crh oc "
@@ -57,7 +60,9 @@ HIDDEN = 32
 DECAY = 3e-6
 """L2 penalty a weight and example."""
 
-_LANGUAGE = re.compile(r"/(?:locale|man|help)/([a-z]{2,3}(?:_[A-Z]{2})?(?:@\w+)?)/")
+_LANGUAGE = re.compile(
+    r"/(?:locale|man|help|translations)/([a-z]{2,3}(?:_[A-Z]{2})?(?:@\w+)?)/|\.([a-z]{2,3})\.utf8$"
+)
 _NOISE = re.compile(r"<[^>]*>|https?:\S+|%\d?\$?[sdifu]|&\w+;|\\[a-z]+")
 _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 _PIECE = re.compile(r" ?[A-Za-z]{1,5}| ?\d{1,3}| ?[^\sA-Za-z\d]+|\s+")
@@ -68,11 +73,12 @@ Array = NDArray[np.float32]
 def language_of(path: str) -> str | None:
     """The language that a path names; English for plain man pages and English documentation."""
     if match := _LANGUAGE.search(path):
-        name = ALIASES.get(match.group(1), match.group(1))
+        name = match.group(1) or match.group(2)
+        name = ALIASES.get(name, name)
         return name if name in LANGUAGES else None
     if re.search(r"/man/man\d/|/doc/.*\.(md|rst|txt)(\.gz)?$", path):
         return "en"
-    return None
+    return "en" if natural.kind_of(path) == "prose" and "/fortunes/" not in path else None
 
 
 def texts(found: dict[str, list[str]], rng: random.Random) -> dict[str, str]:
@@ -85,6 +91,9 @@ def texts(found: dict[str, list[str]], rng: random.Random) -> dict[str, str]:
     out = {}
     for language, group in paths.items():
         rng.shuffle(group)
+        prose = [path for path in group if natural.kind_of(path) == "prose"]
+        other = [path for path in group if natural.kind_of(path) != "prose"]
+        group = [path for pair in zip_longest(prose, other) for path in pair if path]
         kept: list[str] = []
         size = 0
         for path in group:
@@ -215,16 +224,16 @@ def salads(
         yield make()[-WINDOW:]
 
 
-def real_salads() -> Iterator[str]:
-    """Windows of the recorded outputs that are no loop and mostly letters."""
-    with gzip.open(SALADS, "rt") as file:
+def recorded(path: Path, packs: float = 1.9) -> Iterator[str]:
+    """Texts of a recording that are mostly letters and no loop: zlib packs them less."""
+    with gzip.open(path, "rt") as file:
         for line in file:
             text = json.loads(line)["text"]
             raw = text.encode()
-            if len(text) < 90 or len(raw) > 1.9 * len(zlib.compress(raw)):
+            if len(text) < 90 or len(raw) > packs * len(zlib.compress(raw)):
                 continue
             if sum(map(str.isalpha, text)) > 0.35 * len(text):
-                yield from sorted({text[-WINDOW:], text[:WINDOW], text[:200]})
+                yield text
 
 
 def train(x: Array, y: Array, seed: int = 0, epochs: int = 30) -> dict[str, Any]:
@@ -318,6 +327,13 @@ def main() -> None:
         skip = hide(language_of(passage.source))
         for window in windows(passage.text, 3, rng):
             add(window, 0, skip)
+    for passage in natural.passages(6_000, 12, found={"prose": found["prose"]}):
+        skip = hide(language_of(passage.source))
+        for window in windows(passage.text, 3, rng):
+            add(window, 0, skip)
+    for answer in recorded(ANSWERS, 2.6):
+        for window in windows(answer, max(2, len(answer) // 150), rng):
+            add(window, 0)
     for name in names:
         for window in windows(text[name], 270, rng, 200):
             add(window, 0, hide(name))
@@ -328,8 +344,9 @@ def main() -> None:
     before = len(labels)
     for window in salads(vocabulary, text["en"], lines, 15_500, rng):
         add(window, 1)
-    for window in real_salads():
-        add(window, 1, times=7)
+    for salad in recorded(SALADS):
+        for window in sorted({salad[-WINDOW:], salad[:WINDOW], salad[:200]}):
+            add(window, 1, times=7)
     print(f"{len(labels) - before} windows of salad")
     x, y = np.array(vectors, np.float32), np.array(labels, np.float32)
     assert x.shape[1] == SCALARS + CLASSES * CLASSES

@@ -27,6 +27,11 @@ class Outlets:
             self._xds = _xds(settings.xds, settings.xds.address, services)
             services.sinks.append(self._xds)
 
+    @property
+    def xds_port(self) -> int:
+        """The port that the xDS server was bound to, 0 without one."""
+        return self._xds.port if self._xds is not None else 0
+
     async def start(self) -> None:
         """Begins to send. Raises OSError when the xDS address cannot be had."""
         if self._xds is not None:

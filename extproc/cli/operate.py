@@ -58,4 +58,6 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         lines.append("  Envoy drops it; a verified fallback takes its traffic")
     elif after["mode"] == "soft":
         lines.append("  no verified fallback is well: Envoy uses it when nothing else is left")
+    if after.get("durable") is False:
+        lines.append("  the store could not keep it: a restart would forget it")
     return lines

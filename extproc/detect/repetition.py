@@ -31,6 +31,10 @@ FILLERS = frozenset("AfFxX")
 """Letters that encodings repeat: zero bytes in base64, one bits in hex, placeholders."""
 
 
+BASES = frozenset("ACGTUN")
+"""Sequences of these repeat in nature."""
+
+
 class Unit(StrEnum):
     """What is repeated. Each kind has its own limits, because healthy text repeats it so far."""
 
@@ -42,7 +46,7 @@ class Unit(StrEnum):
     SIGNS = "signs"
     """Several characters without a letter or digit."""
     NUMBERS = "numbers"
-    """Several characters with digits, without a letter."""
+    """Several characters with digits, without a letter; or bases alone."""
     SHORT = "short"
     SHORT_NUMBERED = "short_numbered"
     """Up to 16 characters with letters; with a digit or code symbol among them."""
@@ -127,6 +131,7 @@ DEFAULT_LIMITS = RepetitionLimits(
 )
 
 _CJK = 0x2E80
+_CJK_SHARE, _CJK_COPIES = 0.4, 10
 """From here on a character says about as much as a word's half."""
 
 
@@ -145,6 +150,8 @@ def unit_kind(unit: str) -> Unit:
     digits = sum(map(str.isdigit, unit))
     if not letters:
         return Unit.NUMBERS if digits else Unit.SIGNS
+    if BASES.issuperset(unit):
+        return Unit.NUMBERS
     code = sum(map(unit.count, '{}[]()<>=;/\\|_#$&*+`"@~%^')) + unit.count("\t")
     if period <= 16:
         return Unit.SHORT_NUMBERED if digits or code or 2 * letters < period else Unit.SHORT
@@ -216,7 +223,7 @@ class Repetition:
             period = self._period
         if self._run < 2 * period or self._run < 15:
             return None
-        finding = self._judge(tail, self._limits.mid, "period", 1.0)
+        finding = self._judge(tail, self._limits.mid, "period")
         if not tail.whole:
             self._done = finding is not None and finding.weight is Weight.PROOF
             return finding
@@ -232,7 +239,7 @@ class Repetition:
         self._search(tail.text)
         cut = reason in CUT_OFF
         if cut and self._run >= 1.5 * self._period > 0:
-            finding = self._judge(tail, self._limits.end, "unfinished", 1.0)
+            finding = self._judge(tail, self._limits.end, "unfinished")
             if finding is not None and finding.weight is Weight.PROOF:
                 return finding
         past = self._past
@@ -261,9 +268,7 @@ class Repetition:
                 break
         self._period, self._run = best_period, best_run
 
-    def _judge(
-        self, tail: Tail, limits: dict[Unit, Limit], reason: str, factor: float
-    ) -> Finding | None:
+    def _judge(self, tail: Tail, limits: dict[Unit, Limit], reason: str) -> Finding | None:
         period = self._period
         kind = self._kind
         if kind is None:
@@ -283,9 +288,9 @@ class Repetition:
                 limit = Limit(self._limits.whole_symbol, self._limits.whole_symbol)
             elif kind is Unit.SHORT:
                 limit = _less(limit, self._limits.whole_short)
-        needed = limit.characters * factor
-        if cut and kind in _WORDY and max(self._unit) >= chr(_CJK):
-            needed /= 2
+        if (cut or kind is Unit.SHORT) and kind in _WORDY and max(self._unit) >= chr(_CJK):
+            limit = Limit(int(_CJK_SHARE * limit.characters), min(limit.copies, _CJK_COPIES))
+        needed = limit.characters
         if span < needed or copies < limit.copies:
             return None
         factor = self._limits.data_end if cut else self._limits.data

@@ -16,7 +16,10 @@ from extproc.detect.tail import Tail
 
 _SWITCH = re.compile(r"(?=(\S)(?!\1)(\S))")
 _FORMULA = frozenset((LATIN, GREEK))
-_FRAGMENT = re.compile(r"(?<=[a-z])[^\x00-\u024f\u0300-\u03ff\u1e00-\u20cf\u2100-\u2bff]{1,6}")
+_FRAGMENT = re.compile(
+    r"(?<=[a-z])[^\x00-\u024f\u0300-\u03ff\u1e00-\u20cf\u2100-\u2bff]{1,6}"
+    r"|(?<=[a-z][,;.])[^\x00-\u024f\u0300-\u03ff\u1e00-\u20cf\u2100-\u2bff]{1,3}(?= [a-z])"
+)
 
 
 class ScriptMixing:

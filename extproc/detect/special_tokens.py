@@ -23,7 +23,7 @@ _PLAIN = re.compile(
     r"\[PAD\]|\[UNK\]|\[MASK\]|\[CLS\]|\[SEP\]|<pad>|<unk>|</?s>(?![^<]{0,80}</s>)|<eos>|<bos>|<mask>"
 )
 _THINK = re.compile(r"</?think>")
-_QUOTES = "`'\"“”‘’«»(,|{}[]=:"
+_QUOTES = "`'\"“”‘’«»(,|{}=:"
 _ABOUT = re.compile(
     r"token|template|chatml|special|vocab|markup|delimiter|prompt format|strike|html|<\|", re.I
 )
@@ -99,7 +99,11 @@ class SpecialTokens:
             or "unused" in window
         ):
             for match in _MARKED.finditer(window):
-                if match.end() > edge and not _quoted(window, match) and not _fenced(text):
+                if (
+                    match.end() > edge
+                    and not _quoted(window, match)
+                    and not _fenced(text, len(window) - match.start())
+                ):
                     self._marked += 1
                     glued = _glued(window, match)
                     if self._marked >= marked or glued:
@@ -108,13 +112,17 @@ class SpecialTokens:
             self._hinted = True
             return Finding(self.name, "marked", self._marked, marked, Weight.HINT)
         for match in _PLAIN.finditer(window):
-            if match.end() > edge and not _quoted(window, match) and not _fenced(text):
+            if (
+                match.end() > edge
+                and not _quoted(window, match)
+                and not _fenced(text, len(window) - match.start())
+            ):
                 self._plain += 1
         if self._plain >= plain and self._plain * 60 >= tail.total - text.find("["):
             return self._found("plain", self._plain, plain, Weight.PROOF)
         if self._call and ("</" in window or "_call" in window.lower() or "<function" in window):
             for match in _CALL.finditer(window):
-                self._calls += match.end() > edge and not _fenced(text)
+                self._calls += match.end() > edge and not _fenced(text, len(window) - match.start())
             if self._calls >= self._call:
                 return self._found("call", self._calls, self._call, Weight.PROOF)
         if bracket and "think>" in window:
@@ -148,5 +156,6 @@ def _glued(text: str, match: re.Match[str]) -> bool:
     return before.isalnum() or before in ".!?"
 
 
-def _fenced(text: str) -> bool:
-    return text.count("```") % 2 == 1
+def _fenced(text: str, back: int) -> bool:
+    """Whether the place ``back`` characters before the end is in a code fence."""
+    return text.count("```", 0, len(text) - back) % 2 == 1

@@ -1,8 +1,8 @@
 """Labels of metrics that cannot grow without bound.
 
-A metric lives as long as the process, and so does each combination of its labels. Units, releases
-and hosts are named by metadata that others write, so each label takes so many different values and
-calls the rest ``other``.
+A metric lives as long as the process, and so does each combination of its labels. Units and
+releases are named by metadata that others write, so each label takes so many different values and
+calls the rest ``other``. Hosts and requests are no labels: evidence names them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ UNITS = 256
 """Different units that are told apart: as many as the registry learns from traffic."""
 
 RELEASES = 512
-HOSTS = 1024
 CLASSES = 64
 
 

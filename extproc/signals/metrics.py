@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -13,7 +15,7 @@ from extproc.detect import Kind
 from extproc.health import Change, Ledger, Response, State
 from extproc.health.states import worst
 from extproc.signals.keeping import Keeping
-from extproc.signals.labels import CLASSES, HOSTS, RELEASES, UNITS, Cap, Capped
+from extproc.signals.labels import CLASSES, RELEASES, UNITS, Cap, Capped
 
 PREFIX = "semantic_extproc_"
 
@@ -30,15 +32,10 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        self._caps = {
-            "unit": Cap(UNITS),
-            "release": Cap(RELEASES),
-            "host": Cap(HOSTS),
-            "class": Cap(CLASSES),
-        }
+        self._caps = {"unit": Cap(UNITS), "release": Cap(RELEASES), "class": Cap(CLASSES)}
 
         def counter(name: str, text: str, *labels: str) -> Any:
-            made = Counter(PREFIX + name, text, labels, registry=self.registry)
+            made = prometheus_client.Counter(PREFIX + name, text, labels, registry=self.registry)
             caps = tuple(self._caps.get(label) for label in labels)
             return Capped(made, caps) if any(caps) else made
 
@@ -118,30 +115,31 @@ class _States(Collector):
         self._caps = caps
 
     def collect(self) -> list[GaugeMetricFamily]:
-        states = GaugeMetricFamily(
-            PREFIX + "unit_state", "1 for the state a unit is in", labels=["unit", "state"]
-        )
-        values = GaugeMetricFamily(
-            PREFIX + "e_value",
-            "Evidence against a release of a unit",
-            labels=["unit", "release", "class"],
-        )
         # What shares the name "other" shows the worst of it: a label set may stand there only once.
-        found: dict[str, State] = {}
-        evidence: dict[tuple[str, str, str], float] = {}
-        unit_cap, release_cap, class_cap = (
-            self._caps[label] for label in ("unit", "release", "class")
-        )
+        states: dict[str, State] = {}
+        drained: Counter[str] = Counter()
+        values: dict[tuple[str, str, str], float] = {}
+        caps = self._caps
         for unit in self._ledger.units:
-            name = unit_cap(unit)
-            now = self._ledger.unit_state(unit)
-            found[name] = worst([found[name], now]) if name in found else now
+            name = caps["unit"](unit)
+            states[name] = worst([self._ledger.unit_state(unit), states.get(name, State.PASS)])
+            drained[name] += sum(host.drained for host in self._ledger.hosts(unit).values())
             for release, context, track in self._ledger.tracks(unit):
-                key = (name, release_cap(release), class_cap(context))
-                evidence[key] = max(track.corrupt.value, evidence.get(key, 0.0))
-        for name, now in found.items():
+                key = (name, caps["release"](release), caps["class"](context))
+                values[key] = max(track.corrupt.value, values.get(key, 0.0))
+        shown = [
+            _gauge("unit_state", "1 for the state a unit is in", "unit", "state"),
+            _gauge("drained_hosts", "Hosts of a unit that are held out alone", "unit"),
+            _gauge("e_value", "Evidence against a release of a unit", "unit", "release", "class"),
+        ]
+        for name, now in states.items():
             for state in State:
-                states.add_metric([name, state.value], float(state is now))
-        for key, value in evidence.items():
-            values.add_metric(key, value)
-        return [states, values]
+                shown[0].add_metric([name, state.value], float(state is now))
+            shown[1].add_metric([name], float(drained[name]))
+        for key, value in values.items():
+            shown[2].add_metric(key, value)
+        return shown
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(PREFIX + name, text, labels=labels)

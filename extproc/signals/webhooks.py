@@ -293,7 +293,8 @@ def _line(record: Evidence) -> str:
     place = f" ({', '.join(where)})" if where else ""
     before = record.before.value if record.before else "?"
     after = record.after.value if record.after else "?"
-    return f"unit {record.unit}{place} went from {before} to {after}: {record.cause}"
+    how = f"went from {before} to {after}" if before != after else f"stays in {after}"
+    return f"unit {record.unit}{place} {how}: {record.cause}"
 
 
 def _finite(value: Any) -> Any:

@@ -1,107 +1,67 @@
 """Real Envoys that take endpoint health and canary weights from the sidecar's xDS server.
 
-The front's health checks and outlier detection are taken out: only xDS can move traffic here.
+They run the configuration of docs/signals.md, without health checks and outlier detection: only xDS
+can move traffic here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extproc.demo.ports import free_ports
 from tests.e2e.conftest import Make
 from tests.e2e.gateway import Gateway, eventually
 from tests.e2e.upstream import HEALTHY_JSON, HEALTHY_STREAM, answers
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 UNITS = [
     {"id": "unit-a", "release": "r1", "clusters": ["unit_a"], "fallback": ["unit-b"]},
     {"id": "unit-b", "release": "r1", "clusters": ["unit_b"], "verified": True},
 ]
 
 
-def sidecar(port: int, **clusters: Any) -> dict[str, Any]:
+def documented() -> list[Any]:
+    """The YAML blocks on xDS in docs/signals.md: the sidecar's, Envoy's, and the canary's."""
+    text = (DOCS / "signals.md").read_text().partition("## xDS")[2]
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.S)]
+
+
+def sidecar(port: int, hard: str) -> dict[str, Any]:
     """Settings of a sidecar that serves xDS."""
-    endpoints = [
-        {"address": "envoy://unit_a", "unit": "unit-a"},
-        {"address": "envoy://unit_b", "unit": "unit-b", "priority": 1},
-    ]
-    return {
-        "units": UNITS,
-        "xds": {
-            "address": f"127.0.0.1:{port}",
-            "clusters": [{"name": "llm", "endpoints": endpoints, **clusters}],
-            "runtime": {"keys": [{"key": "canary.unit-b", "unit": "unit-b", "weight": 100}]},
-        },
-    }
-
-
-def grpc_source(port: int) -> dict[str, Any]:
-    service = {"envoy_grpc": {"cluster_name": "xds"}}
-    return {
-        "resource_api_version": "V3",
-        "api_config_source": {
-            "api_type": "GRPC",
-            "transport_api_version": "V3",
-            "grpc_services": [service],
-        },
-    }
+    found = documented()[0]
+    found["xds"]["address"] = f"127.0.0.1:{port}"
+    found["xds"]["clusters"][0]["hard"] = hard
+    return {"units": UNITS, **found}
 
 
 def follow(port: int, ads: bool = False, canary: bool = False) -> Callable[[Any], None]:
-    """Changes the standalone configuration to follow the xDS server at ``port``."""
+    """Changes the standalone configuration as documented. ``ads``: one stream for both types."""
 
     def change(config: dict[str, Any]) -> None:
-        source = {"ads": {}, "resource_api_version": "V3"} if ads else grpc_source(port)
-        config["node"] = {"id": "envoy-1", "cluster": "gateway"}
+        _, envoy, routes = documented()
+        llm, xds = envoy["static_resources"]["clusters"]
+        (endpoint,) = xds["load_assignment"]["endpoints"][0]["lb_endpoints"]
+        endpoint["endpoint"]["address"]["socket_address"]["port_value"] = port
         if ads:
-            config["dynamic_resources"] = {
-                "ads_config": grpc_source(port)["api_config_source"],
-            }
-        rtds = {"name": "semantic", "rtds_layer": {"name": "semantic", "rtds_config": source}}
-        config["layered_runtime"]["layers"].insert(0, rtds)
+            source = llm["eds_cluster_config"]["eds_config"]
+            config["dynamic_resources"] = {"ads_config": dict(source["api_config_source"])}
+            del source["api_config_source"]  # the block names it once: both users change
+            source["ads"] = {}
+        config["node"], config["layered_runtime"] = envoy["node"], envoy["layered_runtime"]
         static = config["static_resources"]
-        llm = next(cluster for cluster in static["clusters"] if cluster["name"] == "llm")
-        for name in ("load_assignment", "health_checks", "outlier_detection"):
-            del llm[name]
-        del llm["typed_extension_protocol_options"]
-        llm["type"] = "EDS"
-        llm["eds_cluster_config"] = {"eds_config": source}
-        address = {"socket_address": {"address": "127.0.0.1", "port_value": port}}
-        options = {
-            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-            "explicit_http_config": {"http2_protocol_options": {}},
-        }
-        static["clusters"].append(
-            {
-                "name": "xds",
-                "type": "STATIC",
-                "connect_timeout": "0.25s",
-                "typed_extension_protocol_options": {
-                    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options
-                },
-                "load_assignment": {
-                    "cluster_name": "xds",
-                    "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
-                },
-            }
-        )
+        others = [cluster for cluster in static["clusters"] if cluster["name"] != "llm"]
+        static["clusters"] = [*others, llm, xds]
         if canary:
             manager = static["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
-            fraction = {
-                "runtime_key": "canary.unit-b",
-                "default_value": {"numerator": 0, "denominator": "HUNDRED"},
-            }
-            manager["route_config"]["virtual_hosts"][0]["routes"].insert(
-                0,
-                {
-                    "match": {"prefix": "/", "runtime_fraction": fraction},
-                    "route": {"cluster": "unit_b", "timeout": "0s"},
-                },
-            )
+            manager["route_config"]["virtual_hosts"][0]["routes"][:0] = routes["routes"]
 
     return change
 
@@ -109,7 +69,7 @@ def follow(port: int, ads: bool = False, canary: bool = False) -> Callable[[Any]
 async def start(gateway: Make, *scripts: Any, **options: Any) -> Gateway:
     (port,) = free_ports(1)
     hard = options.pop("hard", "unhealthy")
-    return await gateway(*scripts, sidecar=sidecar(port, hard=hard), change=follow(port, **options))
+    return await gateway(*scripts, sidecar=sidecar(port, hard), change=follow(port, **options))
 
 
 def told(g: Gateway, unit: str, status: str) -> Callable[[], Any]:

@@ -116,7 +116,7 @@ class XdsServer:
 
     async def serve(self, context: Any, only: str = "") -> None:
         """One stream, until its Envoy ends it."""
-        session = Session(only, self._refused)
+        session = Session(only, self._refused, _unknown)
         changed, writing = asyncio.Event(), asyncio.Lock()
         pushing = asyncio.create_task(self._push(session, changed, writing, context))
         pushing.add_done_callback(_end_with(asyncio.current_task(), context))
@@ -150,6 +150,12 @@ class XdsServer:
     def _refused(self, kind: str, words: str) -> None:
         log.error("an Envoy refused %s: %s", _TYPES[kind], words[:500])
         self._metrics.xds_refusals.labels(_TYPES[kind]).inc()
+
+
+def _unknown(kind: str, names: list[str]) -> None:
+    # Envoy itself says nothing of it: the cluster is warmed up, for ever or until a time is over.
+    shown = ", ".join(name[:128] for name in names[:10])
+    log.warning("an Envoy asks for what xds does not list (%s): %s", _TYPES[kind], shown)
 
 
 def _end_with(serving: asyncio.Task[Any] | None, context: Any) -> Callable[[Any], None]:

@@ -25,6 +25,9 @@ IDENTIFIER = "semantic-extproc"
 OnRefusal = Callable[[str, str], None]
 """Told of a NACK: type URL, and Envoy's own words."""
 
+OnUnknown = Callable[[str, list[str]], None]
+"""Told of names, once each, that an Envoy waits for in vain: type URL, and the names."""
+
 
 @dataclass(slots=True)
 class _Subscription:
@@ -36,9 +39,10 @@ class _Subscription:
 class Session:
     """``only``: the one type that the stream is for, "" on an aggregated stream."""
 
-    def __init__(self, only: str, on_refusal: OnRefusal) -> None:
+    def __init__(self, only: str, on_refusal: OnRefusal, on_unknown: OnUnknown) -> None:
         self._only = only
         self._on_refusal = on_refusal
+        self._on_unknown = on_unknown
         self._subscriptions: dict[str, _Subscription] = {}
         self._responses = 0
 
@@ -51,6 +55,7 @@ class Session:
         known = self._subscriptions.get(kind)
         if known is None:
             known = self._subscriptions[kind] = _Subscription(names or None)
+            self._tell_unknown(kind, names, snapshot[kind])
             return self._response(kind, known, snapshot[kind])
         if request.response_nonce and request.response_nonce != known.nonce:
             return None
@@ -59,6 +64,7 @@ class Session:
         if known.names is None and not names:
             return None
         added = names - (known.names or frozenset())
+        self._tell_unknown(kind, added, snapshot[kind])
         known.names = names
         known.sent = {name: digest for name, digest in known.sent.items() if name in names}
         return self._response(kind, known, snapshot[kind]) if added else None
@@ -71,6 +77,10 @@ class Session:
             for kind, known in self._subscriptions.items()
             if _wanted(known, snapshot[kind]) != known.sent
         ]
+
+    def _tell_unknown(self, kind: str, names: frozenset[str], resources: Resources) -> None:
+        if unknown := names - resources.by_name.keys():
+            self._on_unknown(kind, sorted(unknown))
 
     def _response(self, kind: str, known: _Subscription, resources: Resources) -> Any:
         self._responses += 1

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from extproc.admin import make_app
 from extproc.cli import app
+from extproc.cli.operate import changes
 from extproc.detect import Finding, Kind
 from extproc.health import Ledger, Response, State
 from extproc.health.evidence import Evidence, Subject
@@ -299,3 +300,16 @@ def test_a_setting_in_the_environment_that_is_no_json_is_a_problem_not_a_traceba
     result = run("config")
     assert result.exit_code == 2
     assert result.stderr.startswith("environment: ")
+
+
+def test_a_word_that_no_store_could_keep_says_so() -> None:
+    unit: dict[str, Any] = {
+        "id": "a",
+        "state": "pass",
+        "held_by_operator": None,
+        "classes": {},
+        "mode": None,
+    }
+    said = changes(unit, unit | {"state": "quarantine", "durable": False})
+    assert said[-1] == "  the store could not keep it: a restart would forget it"
+    assert len(changes(unit, unit | {"state": "quarantine", "durable": True})) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from extproc.signals import Metrics
 from extproc.signals.webhooks import SecretFile, Target, Webhooks, payload, signature
 from tests.unit.signals.mesh import until
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 SECRET = b"a secret of the tests"
 
 
@@ -145,6 +147,25 @@ async def test_the_signature_covers_time_and_body(receiver: Receiver, start: Sta
     assert headers["x-semantic-signature"] == signature(SECRET, stamp, body)
     assert headers["x-semantic-signature"] != signature(SECRET, stamp, body + b" ")
     assert headers["x-semantic-signature"] != signature(SECRET, str(int(stamp) + 1), body)
+
+
+async def test_the_documented_check_of_a_signature_takes_it_and_nothing_else(
+    receiver: Receiver, start: Start
+) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (DOCS / "signals.md").read_text(), re.S)
+    found: dict[str, Any] = {}
+    exec(block, found)
+    verify = found["verify"]
+    webhooks = await start(Target("t", receiver.url, secret=lambda: SECRET))
+    webhooks.evidence(change())
+    await until(lambda: bool(receiver.got))
+    ((headers, body),) = receiver.got
+    assert verify(SECRET, headers, body)
+    assert not verify(b"another", headers, body)
+    assert not verify(SECRET, headers, body.replace(b"quarantine", b"pass"))
+    old = str(int(headers["x-semantic-timestamp"]) - 3600)
+    signed = {"x-semantic-timestamp": old, "x-semantic-signature": signature(SECRET, old, body)}
+    assert not verify(SECRET, signed, body)
 
 
 async def test_a_receiver_that_fails_is_asked_again_and_gets_the_same_record(

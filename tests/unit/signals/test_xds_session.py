@@ -20,7 +20,12 @@ class Envoy:
         self.health = Health()
         self.refused: list[tuple[str, str]] = []
         self.world = World(TOPOLOGY, self.health)
-        self.session = Session(only, lambda *what: self.refused.append(what))
+        self.unknown: list[str] = []
+        self.session = Session(
+            only,
+            lambda *what: self.refused.append(what),
+            lambda _, names: self.unknown.extend(names),
+        )
 
     def snapshot(self) -> Snapshot:
         return self.world.snapshot()
@@ -43,6 +48,14 @@ def test_the_first_request_is_answered_with_what_it_names(envoy: Envoy) -> None:
     assert response.type_url == EDS
     assert response.nonce
     assert response.version_info == envoy.snapshot()[EDS].version
+
+
+def test_a_name_that_does_not_exist_here_is_reported_once(envoy: Envoy) -> None:
+    first = envoy.asks(EDS, "llm", "lmm")
+    assert envoy.unknown == ["lmm"]
+    second = envoy.asks(EDS, "llm", "lmm", "other", nonce=first.nonce)
+    envoy.asks(EDS, "llm", "lmm", "other", nonce=second.nonce)
+    assert envoy.unknown == ["lmm"]
 
 
 def test_a_version_kept_from_another_server_does_not_silence_the_first_answer(

@@ -1,0 +1,155 @@
+"""Loops, near-loops, stutter, and what only looks like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from extproc.detect import Inspector, Kind
+from extproc.wire import Channel, Text
+from tests.unit.detect.say import PROSE, asking, names, streamed, whole
+
+
+@pytest.mark.parametrize("token", ["!", " the", "G", "igui", "?", " gestational", "極", "์"])
+def test_one_token_from_the_start_is_caught_within_sixteen(token: str) -> None:
+    verdict = streamed([token] * 64, "length")
+    assert verdict.kind is Kind.CORRUPT
+    assert verdict.first_token is not None
+    assert verdict.first_token <= 16
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [" no", "!", " and so", " I will not answer that.", "ha ha ho ", "然后继续，", " card:"],
+)
+def test_a_loop_in_the_middle_is_caught_within_64_tokens_of_its_start(unit: str) -> None:
+    inspector = Inspector()
+    start = streamed_into(inspector, PROSE)
+    assert not inspector.corrupt
+    at = streamed_into(inspector, unit * 80)
+    assert inspector.corrupt
+    assert inspector.first_token is not None
+    assert inspector.first_token - start <= 64
+    assert at > start
+
+
+def streamed_into(inspector: Inspector, text: str) -> int:
+    from bench.public import tokens_of
+
+    for token in tokens_of(text):
+        inspector.feed([Text(0, Channel.CONTENT, token, 1)])
+    return inspector.tokens
+
+
+@pytest.mark.parametrize("size", [3, 40, 120, 764, 1800])
+def test_a_unit_of_any_length_that_the_token_limit_cut_off_is_a_loop(size: int) -> None:
+    unit = (PROSE * 5)[: size - 1] + "|"
+    assert whole(PROSE[:90] + unit * max(9, 200 // size), "length").kind is Kind.CORRUPT
+
+
+def test_a_loop_is_seen_through_any_phase_of_its_unit() -> None:
+    unit = "They had to stay in the house. "
+    for cut in range(len(unit)):
+        assert whole(PROSE + unit * 6 + unit[:cut], "length").kind is Kind.CORRUPT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROSE + "\n\n" + "-" * 80 + "\n\n" + PROSE,
+        "| a | b |\n|---|---|\n" + "| 0 | 0 |\n" * 12,
+        '```json\n{"data": [' + "0, " * 199 + "0]}\n```",
+        "```asm\n" + "    nop\n" * 48 + "    ret\n```",
+        "Chapter 1 " + "." * 50 + " 14\nChapter 2 " + "." * 50 + " 28\n",
+        "La la la la la, la la la la la.\n" * 2 + PROSE,
+        "at tree.Node.depth(Node.java:41)\n" * 30,
+        "wwwwwwwwwwwwww 草生える",
+        "อยากไปเที่ยวมากกกกกกก 5555555555 ตลกมากกกก",
+        "ㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋㅋ 진짜 웃기다 ㅠㅠㅠㅠㅠㅠ",
+        "data:image/png;base64,iVBORw0KGgo" + "A" * 60 + "M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+        "AGCT" * 20 + "AACGT",
+        "x-x-x-x-x-x-x-x-|" * 6,
+        " ".join("0123456789"[i % 7] for i in range(150)),
+    ],
+)
+def test_repetition_that_formats_and_people_use_is_no_loop(text: str) -> None:
+    assert whole(text).kind is not Kind.CORRUPT
+    assert streamed(text).kind is not Kind.CORRUPT
+
+
+def test_what_was_asked_for_is_no_loop() -> None:
+    request = asking('Repeat the word "word" 100 times.')
+    text = " ".join(["word"] * 100)
+    assert whole(text, request=request).kind is not Kind.CORRUPT
+    assert streamed(text, request=request).kind is not Kind.CORRUPT
+
+
+def test_more_than_was_asked_for_is_a_loop_again() -> None:
+    request = asking('Repeat the word "word" 20 times.')
+    assert streamed("word " * 400, "length", request).kind is Kind.CORRUPT
+
+
+def test_an_unrelated_number_in_the_request_excuses_nothing() -> None:
+    request = asking("Summarise the tax treatment of dividends in 2024.")
+    assert streamed("ha ha ho " * 70, "length", request).kind is Kind.CORRUPT
+
+
+def test_numbered_lines_that_never_end_are_a_loop() -> None:
+    text = "".join(f"{n}. Check the power cable and try again.\n" for n in range(1, 140))
+    assert "recurrence.counter" in names(whole(text, "length"))
+    assert whole(text[:400]).kind is Kind.CLEAN
+
+
+def test_prose_that_only_recycles_its_phrases_is_cut_off_stale() -> None:
+    said = ["I am a cat. ", "Scurvy, I am a cat. ", "He said I am a cat. "]
+    text = PROSE + "".join(said[(n * n) % 3] for n in range(40))
+    assert whole(text, "length").kind is Kind.CORRUPT
+    assert whole(PROSE * 1, "length").kind is Kind.CLEAN
+
+
+def test_the_shape_of_a_loop_shows_no_word() -> None:
+    verdict = whole("secret word " * 60, "length")
+    assert verdict.kind is Kind.CORRUPT
+    assert not any("secret" in finding.shape for finding in verdict.findings)
+    shown = [finding.shape for finding in whole("!" * 90, "length").findings]
+    assert any(shape.startswith('"!"') for shape in shown)
+
+
+def test_five_hundred_good_words_do_not_hide_a_bad_end() -> None:
+    verdict = streamed(PROSE * 8 + "!" * 120, "length")
+    assert verdict.kind is Kind.CORRUPT
+
+
+def test_a_loop_inside_finished_arguments_counts() -> None:
+    arguments = '{"content": "' + "the same " * 60 + '"}'
+    verdict = whole(arguments, "tool_calls", channel=Channel.TOOL_ARGUMENTS)
+    assert "repetition.period" in names(verdict)
+
+
+def test_a_policy_ending_is_not_judged_as_a_loop_that_was_cut() -> None:
+    assert whole("No. " * 8, "content_filter").kind is Kind.CLEAN
+
+
+def test_one_token_a_character_gives_a_run_in_a_body_away() -> None:
+    text = "the molecules of" + "." * 63
+    assert "deltas.token_per_character" in names(whole(text, "length", tokens=70))
+    assert whole(text, "length", tokens=9).kind is not Kind.CORRUPT
+    request = asking("Print exactly 100 exclamation marks.")
+    assert whole("!" * 100, request=request, tokens=1).kind is not Kind.CORRUPT
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_every_token_twice_is_stutter(times: int) -> None:
+    text = " ".join(" ".join([word] * times) for word in PROSE.replace(".", "").split())
+    assert "stutter.doubled" in names(whole(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROSE + "He said that that had had no effect, and so so many knew. " + PROSE,
+        "typedef struct Foo Foo;\ntypedef struct Bar Bar;\ntypedef struct Baz Baz;\n" * 3,
+        "anak-anak itu bermain main di taman, lalu pulang pulang cepat. " * 2,
+    ],
+)
+def test_words_that_grammar_or_code_doubles_are_no_stutter(text: str) -> None:
+    assert whole(text).kind is not Kind.CORRUPT
