@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 import logging
-import math
 import random
 import time
 from collections import deque
@@ -20,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 
@@ -84,7 +83,7 @@ def payload(record: Evidence) -> bytes:
         "version": 1,
         "event": record.subject.value,
         "text": _line(record),
-        "evidence": _finite(record.as_dict()),
+        "evidence": record.as_dict(),
     }
     return json.dumps(content, allow_nan=False).encode()
 
@@ -295,13 +294,3 @@ def _line(record: Evidence) -> str:
     after = record.after.value if record.after else "?"
     how = f"went from {before} to {after}" if before != after else f"stays in {after}"
     return f"unit {record.unit}{place} {how}: {record.cause}"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return value
