@@ -130,10 +130,14 @@ class Gateway:
         await eventually(both_healthy)
 
     async def ask(
-        self, stream: bool = False, path: str = CHAT, headers: dict[str, str] | None = None
+        self,
+        stream: bool = False,
+        path: str = CHAT,
+        headers: dict[str, str] | None = None,
+        prompt: str = "Hello",
     ) -> Got:
         """One request through the front listener."""
-        body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": "Hello"}]}
+        body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": prompt}]}
         started = time.monotonic()
         received = bytearray()
         complete = True
