@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -140,6 +140,7 @@ class Persistence:
         except StoreError:
             await store.close()
             raise
+        services.metrics.keeping.store_saved(True)
         in_memory = isinstance(store, MemoryStore)
         self._kept_in = where
         self._keeper = Keeper(
@@ -158,9 +159,17 @@ class Persistence:
         self._fleet = Fleet(
             RedisLink(url, fleet.prefix, fleet.ttl_seconds),
             agreement.shared,
-            lambda states: services.announce(agreement.adopt(states, services.clock())),
+            self._adopt,
             services.metrics.keeping,
         )
+
+    def _adopt(self, states: Sequence[SharedState]) -> None:
+        if self._agreement is not None:
+            changes = self._agreement.adopt(states, self._services.clock())
+            # The first word of a cause is a label; the rest is somebody's words from elsewhere.
+            self._services.announce(
+                [change._replace(cause=f"fleet: {change.cause}") for change in changes]
+            )
 
     def _snapshot(self) -> Book:
         book = self._services.ledger.snapshot()

@@ -48,8 +48,8 @@ class Watcher(Protocol):
 
 
 class Fleet:
-    """``shared``: own states by (unit, context). ``adopt``: takes over states that supersede own
-    ones. Both are called from the event loop and return at once."""
+    """``shared``: own states by (unit, context). ``adopt``: takes over those of the given states
+    that supersede own ones by then. Both are called from the event loop and return at once."""
 
     def __init__(
         self,
@@ -96,8 +96,8 @@ class Fleet:
         """One exchange. False when it failed; that is logged once for each time it begins to."""
         self._nudged.clear()
         try:
-            heard = await self._link.exchange(self._shared().values())
-            self._take(heard)
+            own = self._shared()
+            self._take(await self._link.exchange(own.values()), own)
         except StoreError as error:
             self._lost(str(error))
             return False
@@ -114,8 +114,7 @@ class Fleet:
             await self.sync()
         await self._link.close()
 
-    def _take(self, heard: Heard) -> None:
-        own = self._shared()  # anew: the ledger went on during the exchange
+    def _take(self, heard: Heard, own: Mapping[tuple[str, str], SharedState]) -> None:
         newer = [state for state in heard.states if state.supersedes(own.get(state.key))]
         if newer:
             self._adopt(newer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -91,6 +92,26 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 def agree(sidecars: list[Sidecar]) -> bool:
     return all(sidecar.ledger.states == sidecars[0].ledger.states for sidecar in sidecars)
+
+
+async def test_the_script_holds_what_supersedes_whatever_the_order(redis: RedisServer) -> None:
+    link, chance = RedisLink(redis.url, "p"), random.Random(7)
+    for number in range(150):
+        unit = f"u{number}"
+        told = [
+            SharedState(
+                unit, "c", chance.choice(list(State)), chance.randint(0, 3), "", str(at),
+                chance.choice("xyz"), float(at),
+            )
+            for at in range(5)
+        ]  # fmt: skip
+        held: SharedState | None = None
+        for state in told:
+            heard = await link.exchange([state])
+            if state.supersedes(held):
+                held = state
+            assert held in heard.states
+    await link.close()
 
 
 async def test_three_sidecars_take_over_what_one_decided(redis: RedisServer) -> None:
