@@ -12,6 +12,7 @@ from typing import Any
 from extproc.detect import Inspector, Kind, Verdict
 from extproc.health import Response
 from extproc.processor import replies
+from extproc.processor.asking import Asking
 from extproc.processor.facts import ResponseHeaders, header, read_facts, read_headers
 from extproc.processor.hold import Release, decide
 from extproc.processor.services import Services
@@ -42,9 +43,8 @@ class Exchange:
         "received",
     )
 
-    def __init__(self, services: Services, request: Any, path: str = "", size: int = -1) -> None:
-        """``request`` carries the response headers; ``path`` and ``size`` (bytes) are what the
-        request phase told, if Envoy sends it."""
+    def __init__(self, services: Services, request: Any, asking: Asking) -> None:
+        """``request`` carries the response headers; ``asking`` is what the request phase told."""
         self._facts = facts = read_facts(request, services.client_attributes)
         self._services = services
         self._headers: ResponseHeaders = read_headers(request.response_headers, replies.MARKER)
@@ -59,7 +59,7 @@ class Exchange:
         )
         if not self._identity.host:
             self._identity = self._identity._replace(host=facts.address)
-        size = facts.request_size if facts.request_size >= 0 else size
+        size = facts.request_size if facts.request_size >= 0 else asking.size
         self._context = services.contexts.of(size)
         self._state = services.ledger.state(self._identity.unit, self._context)
         self._verdict: Verdict | None = None
@@ -73,9 +73,9 @@ class Exchange:
             services.metrics.spoofed.labels(self._identity.unit).inc()
         # An error is read too: a NaN that a strict encoder refused shows as a 500.
         if not request.response_headers.end_of_stream:
-            self._start(facts.path or path)
+            self._start(facts.path or asking.path, asking)
 
-    def _start(self, path: str) -> None:
+    def _start(self, path: str, asking: Asking) -> None:
         services, headers = self._services, self._headers
         unit, _, host = self._identity
         # A second attempt is one half of a comparison, hence always read.
@@ -93,7 +93,7 @@ class Exchange:
         except UnknownEncoding:
             return
         catalogue = services.catalogues.get(self._identity.unit, services.catalogue)
-        self._inspector = Inspector(catalogue)
+        self._inspector = Inspector(catalogue, asking.facts(path))
         self._inspector.feed((Status(headers.status),))
         self.inspecting = True
 

@@ -18,8 +18,8 @@ from typing import Any
 import grpc
 
 from extproc.processor import replies
+from extproc.processor.asking import Asking
 from extproc.processor.exchange import Exchange
-from extproc.processor.facts import header
 from extproc.processor.hold import Release
 from extproc.processor.services import Services
 
@@ -86,7 +86,7 @@ class Stream:
 
     async def _until_headers(self) -> Exchange | None:
         """Answers the request phase. None when there is nothing to inspect."""
-        path, size = "", -1
+        asking = Asking(self._services.limits.body)
         while True:
             message = await self._read()
             if message is EOF:
@@ -95,17 +95,16 @@ class Stream:
             kind = message.WhichOneof("request")
             if kind == "response_headers":
                 try:
-                    return Exchange(self._services, message, path, size)
+                    return Exchange(self._services, message, asking)
                 except Exception:
                     log.exception("response headers could not be read; the response passes")
                     self._services.metrics.errors.labels("headers").inc()
                     return None  # ending the RPC makes Envoy pass the response untouched
             if kind == "request_headers":
-                path = header(message.request_headers, ":path")
-                length = header(message.request_headers, "content-length")
-                size = int(length) if length.isdecimal() else -1
+                asking.headers(message.request_headers)
                 await self._answer(replies.CONTINUE_REQUEST_HEADERS)
             elif kind == "request_body":
+                asking.body(message.request_body.body)
                 await self._answer(replies.CONTINUE_REQUEST_BODY)
             elif kind == "request_trailers":
                 await self._answer(replies.CONTINUE_REQUEST_TRAILERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.e2e.upstream import (
     Reply,
     Request,
     answers,
+    completion,
     event,
     stream,
 )
@@ -151,3 +153,19 @@ async def test_the_terminate_policy_ends_a_corrupt_stream_in_band(gateway: Make)
         return g.a.aborted == 1
 
     await eventually(stopped)
+
+
+async def test_a_wanted_repetition_passes_where_the_request_is_seen(gateway: Make) -> None:
+    def show_requests(config: dict[str, Any]) -> None:
+        for listener in config["static_resources"]["listeners"][1:]:
+            manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+            mode = manager["http_filters"][0]["typed_config"]["processing_mode"]
+            mode |= {"request_header_mode": "SEND", "request_body_mode": "STREAMED"}
+
+    wanted = stream([" no"] * 60, "stop")
+    g = await gateway(answers(wanted, completion(" no" * 60)), change=show_requests)
+    asked = 'Write the word "no" 60 times and nothing else.'
+    for streamed in (True, False):
+        got = await g.ask(stream=streamed, prompt=asked)
+        assert got.headers["x-semantic-unit"] == "unit-a"
+    assert (await g.ask(stream=True)).headers["x-semantic-unit"] == "unit-b", "nobody asked for it"

@@ -134,7 +134,7 @@ async def test_a_change_arrives_as_json_that_any_parser_takes(
     assert content["text"] == "unit a (class short) went from pass to quarantine: alarmed"
     evidence = content["evidence"]
     assert (evidence["before"], evidence["after"]) == ("pass", "quarantine")
-    assert evidence["findings"][0]["value"] == "Infinity"  # as protobuf's JSON mapping has it
+    assert evidence["findings"][0]["value"] == "Infinity"
 
 
 async def test_the_signature_covers_time_and_body(receiver: Receiver, start: Start) -> None:
