@@ -64,7 +64,7 @@ redis.call('PEXPIRE', KEYS[1], life)
 if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then
   return redis.error_reply('ERR too many entries')
 end
-local found = {}
+local found = {'semantic-extproc'}
 for _, key in ipairs(redis.call('SMEMBERS', KEYS[1])) do
   local told = redis.pcall('GET', key)
   if type(told) == 'table' then
@@ -160,13 +160,14 @@ class RedisLink:
     def _heard(self, answer: Any) -> Heard:
         if (
             not isinstance(answer, list)
-            or len(answer) % 2
+            or answer[:1] != [b"semantic-extproc"]  # what the script begins with
+            or len(answer) % 2 != 1
             or not all(isinstance(part, bytes) for part in answer)
         ):
             raise StoreError(f"{self._place}: answers as no Redis would; see fleet.url")
         states: list[SharedState] = []
         unreadable: list[str] = []
-        for key, told in zip(answer[::2], answer[1::2], strict=True):
+        for key, told in zip(answer[1::2], answer[2::2], strict=True):
             try:
                 state = _named(SharedState.from_dict(json.loads(told)))
                 if self._key(state.unit, state.context) != key.decode():
