@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extproc.detect import Catalogue, Kind, default_catalogue
 from extproc.health import ALL, Change, Evidence, Ids, Ledger, Limiter, Response, Subject
@@ -137,20 +137,16 @@ class Services:
         )
 
     def _of_change(self, change: Change) -> Evidence:
-        response = change.response
-        return Evidence(
-            id=self.ids.next(change.at),
-            subject=Subject.STATE,
-            at=change.at,
+        at = change.at
+        nothing = Response("", "", "", "", Kind.UNCHECKED, (), "", at)
+        record = self._evidence(Subject.STATE, change.response or nothing)
+        return replace(
+            record,
+            at=at,
             unit=change.unit,
             release=change.release,
             context=change.context,
             host=change.host,
-            verdict=response.kind if response is not None else Kind.UNCHECKED,
-            findings=response.findings if response is not None else (),
-            request_id=response.request_id if response is not None else "",
-            traceparent=response.traceparent if response is not None else "",
-            attempt=response.attempt if response is not None else 0,
             before=change.before,
             after=change.after,
             cause=change.cause,
