@@ -1,6 +1,7 @@
 # make demo    the whole thing on this machine: real Envoy, two real engines, one goes corrupt
 # make test    checks, then every test
 # make bench   what inspection costs, as ratios to a server that does nothing
+# make protos  the classes of protos/, after a change there
 # make simulate   how soon faults are found, and how often healthy units are blamed
 
 SHELL := /bin/sh
