@@ -131,6 +131,9 @@ class Persistence:
             if book is not None:
                 told = [SharedState.from_dict(state) for state in book.get("told", ())]
                 services.ledger.restore(book)
+                log.info(
+                    "states of %d units are those kept in %s", len(services.ledger.units), where
+                )
         except (TypeError, ValueError) as error:
             await store.close()
             raise StoreError(
