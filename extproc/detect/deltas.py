@@ -61,8 +61,11 @@ class SameDelta:
         limit = start if self._only else mid
         if text.isspace():
             limit = 2 * mid
-        elif text in SEPARATORS or text.isdigit() or (len(text) == 1 and text >= "\u0e00"):
-            limit = single if not self._only or text.isdigit() else limit
+        elif text.isdigit():
+            # Dumps of zeros; where digits are merged, longer ones.
+            limit = single if len(text) == 1 and self._only else 8 * single
+        elif not self._only and (text in SEPARATORS or (len(text) == 1 and text >= "\u0e00")):
+            limit = single
         if self._count < limit:
             return None
         if self._asked.covers(text, self._count, self._count * len(text)):

@@ -114,7 +114,7 @@ _AFTER_NONE = frozenset(
 _PREPOSITIONS = frozenset(("of", "to", "in", "for", "with", "at", "by", "from"))
 _NO_OBJECT = frozenset(("of", "and", "to", "by", "or", "is", "was"))
 
-_TOKEN = re.compile(r"[^\W\d]+|\d+|[^\w\s]+|\n")
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
 
 _WELDS = (
     re.compile(r"\d[A-Za-z]{2,}|[A-Za-z]{2,}\d"),
@@ -176,11 +176,13 @@ class FunctionWordSoup:
 
 
 class NoOrder:
-    """``no_order`` (ratio): words, numbers and signs of a small vocabulary follow each other as if
-    drawn from a hat: neighbours occur together no more often than their counts alone make them.
-    Every grammar, table, dump and drawing has preferred neighbours (the least ratio in 18 000
-    natural passages is 0.92, in soups of the corpus 0.47); sequences of one kind alone (digits,
-    bases, yes and no) may well be random, and are not judged.
+    """``no_order`` (ratio): words, numbers and signs, or short lines, of a small vocabulary follow
+    each other as if drawn from a hat: neighbours occur together no more often than their counts
+    alone make them, and each stands beside itself as often as chance has it.
+    Every grammar, table, dump and drawing has preferred neighbours and avoids doubles; sequences
+    of one kind alone (digits, bases, yes and no) may well be random, and are not judged.
+    Source: soups of the corpus have ratios of 0.9 to 1.0, the least of 8 000 natural passages
+    whose doubles are not avoided is 4.1.
     """
 
     __slots__ = ("_done", "_limits")
@@ -191,9 +193,14 @@ class NoOrder:
     TOKENS = 90
 
     def __init__(
-        self, ratio: float = 0.8, least: int = 50, distinct: float = 0.3, kinds: int = 6
+        self,
+        ratio: float = 1.4,
+        doubles: float = 0.5,
+        least: int = 45,
+        distinct: float = 0.34,
+        kinds: int = 6,
     ) -> None:
-        self._limits = (ratio, least, distinct, kinds)
+        self._limits = (ratio, doubles, least, distinct, kinds)
         self._done = False
 
     @classmethod
@@ -203,28 +210,33 @@ class NoOrder:
     def feed(self, tail: Tail, fresh: int) -> Finding | None:
         if self._done or tail.total < 100:
             return None
-        ratio, least, distinct, kinds = self._limits
         text = tail.text[-400:]
         if sum(map(text.count, "0123456789")) < 4:
             return None
-        tokens = _TOKEN.findall(text)[-self.TOKENS :]
+        if text.count("\n") * 8 >= len(text):
+            lines = [line.strip() for line in text.split("\n")]
+            return self._judge([line for line in lines[1:] if line])
+        return self._judge(_TOKEN.findall(text)[-self.TOKENS :])
+
+    def _judge(self, tokens: list[str]) -> Finding | None:
+        ratio, doubles, least, distinct, kinds = self._limits
         size = len(tokens)
         if size < least or not kinds <= len(set(tokens)) <= distinct * size:
             return None
         counts = Counter(tokens)
         repeated = [token for token, count in counts.items() if count >= 2]
-        if not (
+        if max(counts.values()) > 0.3 * size or not (
             any(token[0].isalpha() for token in repeated)
             and any(token[0].isdigit() for token in repeated)
-            and any(not token[0].isalnum() and token != "\n" for token in repeated)
+            and any(not token[0].isalnum() for token in repeated)
         ):
             return None
         pairs = Counter(pairwise(tokens))
         met = sum(count * (count - 1) for count in pairs.values())
         alike = sum(count * count for count in counts.values()) / size / size
-        expected = alike * alike * (size - 1) * (size - 2)
-        measured = met / expected
-        if expected < 20 or measured > ratio:
+        same = sum(count for (one, other), count in pairs.items() if one == other)
+        measured = met / (alike * alike * (size - 1) * (size - 2))
+        if measured > ratio or same < doubles * alike * (size - 1):
             return None
         self._done = True
         shape = f"{len(counts)} different among {size}"

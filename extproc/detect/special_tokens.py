@@ -23,7 +23,7 @@ _PLAIN = re.compile(
     r"\[PAD\]|\[UNK\]|\[MASK\]|\[CLS\]|\[SEP\]|<pad>|<unk>|</?s>(?![^<]{0,80}</s>)|<eos>|<bos>|<mask>"
 )
 _THINK = re.compile(r"</?think>")
-_QUOTES = "`'\"“”‘’«»(,|{}=:"
+_QUOTES = "`'\"“”‘’«»()"
 _ABOUT = re.compile(
     r"token|template|chatml|special|vocab|markup|delimiter|prompt format|strike|html|<\|", re.I
 )
@@ -151,9 +151,12 @@ def _quoted(text: str, match: re.Match[str]) -> bool:
 
 
 def _glued(text: str, match: re.Match[str]) -> bool:
-    # Directly after a word or a full stop: where one turn ended.
-    before = text[match.start() - 1] if match.start() else ""
-    return before.isalnum() or before in ".!?"
+    # Directly after a word or a full stop, and no blank behind: where one turn ended.
+    before = text[match.start() - 1 : match.start()]
+    after = text[match.end() : match.end() + 1]
+    return (before.isalnum() or before in (".", "!", "?")) and (
+        not after or after in "<\n" or after.isalnum()
+    )
 
 
 def _fenced(text: str, back: int) -> bool:

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extproc.detect.salad.letters import (
+    BRACKET,
     CLASSES,
     DIGIT,
     LOWER,
     NEWLINE,
     OTHER,
+    SIGN,
     SPACE,
     UPPER,
     folded,
@@ -28,6 +30,8 @@ STEP = 0.5
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
+MOST_SIGNS = 0.13
+"""Share of brackets and signs among what is not blank; beyond it is code, or another soup."""
 SCALARS = 24
 BLOCK = 32
 """Languages looked at together."""
@@ -63,8 +67,8 @@ def lanes(surprise: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], ...]:
 
 
 def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
-    """The vector of a window, None where the statistics do not apply: too few letters, or not
-    nearly all of them Latin.
+    """The vector of a window, None where the statistics do not apply: too few letters, not
+    nearly all of them Latin, or code.
 
     ``skip``: a language to leave out (training on text as if its language were not covered).
     """
@@ -73,7 +77,13 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     kind = kinds(codes)
     counts = np.bincount(kind, minlength=CLASSES).tolist()
     latin = counts[LOWER] + counts[UPPER]
-    if latin < LEAST_LETTERS or counts[OTHER] > 0.08 * latin or latin < 0.4 * size:
+    signs = counts[SIGN] + counts[BRACKET]
+    if (
+        latin < LEAST_LETTERS
+        or counts[OTHER] > 0.08 * latin
+        or latin < 0.4 * size
+        or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
+    ):
         return None
     letters = folded(codes)
     index = trigrams(letters)
