@@ -64,7 +64,7 @@ class SameDelta:
         elif text.isdigit():
             # Dumps of zeros; where digits are merged, longer ones.
             limit = single if len(text) == 1 and self._only else 8 * single
-        elif not self._only and (text in SEPARATORS or (len(text) == 1 and text >= "\u0e00")):
+        elif not self._only and (text.strip() in SEPARATORS or (len(text) == 1 and text >= "\u0e00")):
             limit = single
         if self._count < limit:
             return None
@@ -86,7 +86,8 @@ class SameDelta:
             run = tail.total
         before = tail.total - run
         start, mid, single = self._limits
-        limit = single if sign.isdigit() else start if not before else mid
+        most = run >= 0.75 * tail.total
+        limit = single if sign.isdigit() else start if most else mid
         if run < limit or run < 0.2 * before or not text.isascii() or sign.isspace():
             return None
         if completion_tokens < 0.33 * before + (0.5 if before else 0.8) * run:

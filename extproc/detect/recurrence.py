@@ -80,7 +80,7 @@ class Recurrence:
         share = _stale(text, self.LAST, 3)
         if not _prose(last):
             # Lists and tables of words recur by their frame alone; not to the last cell.
-            share_limit = share_hint = 0.97
+            share_limit = share_hint = 0.93
             if not _worded(last):
                 return None
         if share < share_hint or self._asked.covers_cut("", 0, int(share * self.LAST)):
