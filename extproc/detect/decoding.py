@@ -25,8 +25,8 @@ _ABOUT = re.compile(
 
 class Decoding:
     """``replacement``: U+FFFD, where bytes were no UTF-8. One may stand at a cut, or be spoken of.
-    ``mojibake``: UTF-8 read as Latin-1 or CP1252; ``share`` of the characters. Proof when it is of
-    three scripts at once: text wrongly stored, which a model may have learnt, is of one.
+    ``mojibake``: UTF-8 read as Latin-1 or CP1252; also a share of the characters. Proof when it
+    is of three scripts at once: text wrongly stored, which a model may have learnt, is of one.
     ``control``, ``private_use``: characters that nobody types.
     Source: shares are ten times what natural text with a stray character shows.
     """

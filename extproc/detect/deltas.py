@@ -21,8 +21,8 @@ class SameDelta:
     a token each, where a merged run takes one for four at most. English and code take a third of
     a token a character, other scripts more: so ASCII alone is judged.
 
-    Counts: ``start`` when nothing else came before, ``mid`` after other text. Digits and signs of
-    their own token in many vocabularies (single digits, emoji, box drawing, CJK) need ``single``.
+    Counts: "start" when nothing else came before, "mid" after other text. Digits and signs of
+    their own token in many vocabularies (single digits, emoji, box drawing, CJK) need "single".
     Source: recorded NaN responses of four servers send one delta a token; healthy BPE output of
     the corpus and of natural text tokenised with o200k stays below half of each count.
     """
@@ -64,7 +64,9 @@ class SameDelta:
         elif text.isdigit():
             # Dumps of zeros; where digits are merged, longer ones.
             limit = single if len(text) == 1 and self._only else 8 * single
-        elif not self._only and (text.strip() in SEPARATORS or (len(text) == 1 and text >= "\u0e00")):
+        elif not self._only and (
+            text.strip() in SEPARATORS or (len(text) == 1 and text >= "\u0e00")
+        ):
             limit = single
         if self._count < limit:
             return None

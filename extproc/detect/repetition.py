@@ -281,7 +281,7 @@ class Repetition:
         whole = span >= self.WHOLE * tail.total
         cut = reason == "unfinished"
         if whole:
-            if cut:
+            if cut and (period <= 16 or any(map(str.isalpha, self._unit))):
                 limit = _less(
                     limit, self._limits.whole_cut if period <= 16 else self._limits.whole_cut_long
                 )

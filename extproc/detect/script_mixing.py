@@ -29,6 +29,7 @@ class ScriptMixing:
     In two words or more: one string of all kinds of letters is a specimen. Latin beside Han, kana,
     hangul, Thai and their like counts only among many scripts: product names stand so in Chinese
     and Japanese. Latin beside Greek does not make a kind: formulae.
+    ``one_kind`` (hint): switches of one kind alone, or two kinds in few places.
     ``sparse``: in Latin text, fragments of another script glued to a lower-case letter.
     Source: 12 of 14 multilingual salads of the corpus; none of its healthy exchanges, none of
     20 000 natural passages.

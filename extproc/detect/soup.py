@@ -124,7 +124,7 @@ _WELDS = (
 
 
 class FunctionWordSoup:
-    """``function_words``: most neighbours are both English function words, in impossible pairs
+    """``soup``: most neighbours are both English function words, in impossible pairs
     ("the of", "and the to"), and few different words make up the text.
     Source: English prose has a third of such pairs at most and hardly an impossible one.
     """
@@ -247,14 +247,14 @@ class NoOrder:
 
 
 class SymbolSoup:
-    """``numbers``: digits welded to words, brackets and stars without any operator between.
-    ``low_ids``: signs, digits and the first capitals alone, in no order: the lowest ids of a
-    byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and base85 use the
-    whole alphabet.)
+    """``numbers`` (welds): digits welded to words, brackets and stars without any operator between.
+    ``low_ids`` (different signs): signs, digits and the first capitals alone, in no order: the
+    lowest ids of a byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and
+    base85 use the whole alphabet.)
     Source: reports of numeric and symbol soup; few examples, so the limits ask for much.
     """
 
-    __slots__ = ("_done",)
+    __slots__ = ("_done", "_limits")
 
     name: ClassVar[str] = "symbols"
     stride: ClassVar[int] = 256
@@ -262,7 +262,10 @@ class SymbolSoup:
     WINDOW = 320
     SHORT = 96
 
-    def __init__(self) -> None:
+    def __init__(
+        self, welds: float = 0.035, low: float = 0.98, signs: int = 10, least: int = 40
+    ) -> None:
+        self._limits = (welds, low, signs, least)
         self._done = False
 
     @classmethod
@@ -280,23 +283,24 @@ class SymbolSoup:
             return None
         solid = text.replace(" ", "").replace("\n", "")
         size = len(solid)
-        if size < 40:
+        welds, low_share, least_signs, least = self._limits
+        if size < least:
             return None
         digits = sum(map(solid.count, "0123456789"))
         if 0.2 * size <= digits <= 0.9 * size:
             counts = [len(pattern.findall(text)) for pattern in _WELDS]
             total = sum(counts)
-            if sum(count >= 2 for count in counts) >= 2 and total >= 0.035 * size:
+            if sum(count >= 2 for count in counts) >= 2 and total >= welds * size:
                 distinct = len(set(re.findall(r"[A-Za-z]{2,}", text)))
                 words = len(re.findall(r"[A-Za-z]{2,}", text))
                 if distinct <= max(4, 0.3 * words):
-                    return self._found("numbers", total, round(0.035 * size, 1))
+                    return self._found("numbers", total, round(welds * size, 1))
         low = sum("!" <= char <= "H" for char in solid)
-        if low >= 0.98 * size and digits >= 0.08 * size:
+        if low >= low_share * size and digits >= 0.08 * size:
             signs = len({char for char in solid if not char.isalnum()})
             pairs = {solid[i : i + 2] for i in range(size - 1)}
-            if signs >= 10 and len(pairs) >= 0.75 * min(size - 1, 240):
-                return self._found("low_ids", signs, 10)
+            if signs >= least_signs and len(pairs) >= 0.75 * min(size - 1, 240):
+                return self._found("low_ids", signs, least_signs)
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:

@@ -168,7 +168,7 @@ def test_a_stream_of_any_length_is_held_in_64_kib(kind: str) -> None:
     finally:
         tracemalloc.stop()
     assert held <= 40 * 1024
-    assert peak <= 80 * 1024
+    assert peak <= 64 * 1024
 
 
 def test_more_channels_than_are_worth_the_memory_are_left_alone() -> None:

@@ -25,11 +25,17 @@ from extproc.detect.salad.letters import (
     trigrams,
 )
 
+ADDRESSES = 3
+"""At-signs or URLs in a window, from which on it is a list of names and addresses: no language."""
 STEP = 0.5
 """Nats of one level in the table of surprises."""
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
+MOST_DIGITS = 0.12
+"""Share of digits, beyond which it is data."""
+MOST_BLANKS = 0.3
+"""Share of blanks within lines, beyond which it is a table."""
 MOST_SIGNS = 0.13
 """Share of brackets and signs among what is not blank; beyond it is code, or another soup."""
 SCALARS = 24
@@ -82,6 +88,10 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         latin < LEAST_LETTERS
         or counts[OTHER] > 0.08 * latin
         or latin < 0.4 * size
+        or counts[DIGIT] > MOST_DIGITS * size
+        or counts[SPACE] > MOST_BLANKS * size
+        or text.count("@") >= ADDRESSES
+        or text.count("://") >= ADDRESSES
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):
         return None

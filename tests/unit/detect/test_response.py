@@ -221,3 +221,16 @@ def test_every_detector_is_listed_with_reasons_and_thresholds() -> None:
         assert entry.about, entry.name
         assert reason_names(entry), entry.name
         assert "Source" in entry.reasons, entry.name
+
+
+def test_the_catalogue_names_every_reason_that_the_code_gives() -> None:
+    import inspect
+    import re
+
+    from extproc.detect.catalogue import ALL
+
+    for entry in entries():
+        source = inspect.getsource(ALL[entry.name])
+        given = set(re.findall(r'_(?:found|once|finding|judge)\(\s*"([a-z_0-9]+)"', source))
+        given |= set(re.findall(r'Finding\(\s*self\.name,\s*"([a-z_0-9]+)"', source))
+        assert given <= set(reason_names(entry)), entry.name
