@@ -9,7 +9,7 @@ from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
-_MARK = re.compile(r"[ĠĊĉ](?=[\x21-\x7eĠĊĉ])|▁(?=[^\W\d_])|(?<=[a-z]) ?##(?=[a-z])")
+_MARK = re.compile(r"[ĠĊ](?=[\x21-\x7eĠĊ])|▁(?=[^\W\d_])|(?<=[a-z]) ?##(?=[a-z])")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _SPACED = re.compile(r"(?<=[a-z])  [.,](?=  [A-Za-z])")
 _GAP = re.compile(r"(?<=\S) +(?=\S)")

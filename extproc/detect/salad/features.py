@@ -25,6 +25,9 @@ from extproc.detect.salad.letters import (
     trigrams,
 )
 
+_BULLET = re.compile(r"\n\s*[-*+•] ")
+BULLETS = 4
+"""Bulleted lines in a window, from which on it is a list of names and fragments."""
 ADDRESSES = 3
 """At-signs or URLs in a window, from which on it is a list of names and addresses: no language."""
 STEP = 0.5
@@ -90,6 +93,7 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or latin < 0.4 * size
         or counts[DIGIT] > MOST_DIGITS * size
         or counts[SPACE] > MOST_BLANKS * size
+        or len(_BULLET.findall(text)) >= BULLETS
         or text.count("@") >= ADDRESSES
         or text.count("://") >= ADDRESSES
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])

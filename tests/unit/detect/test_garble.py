@@ -216,6 +216,8 @@ def test_tokens_as_the_vocabulary_spells_them_are_corrupt() -> None:
     assert whole(spaced).kind is Kind.CORRUPT
     maltese = "Ġanni mar Għawdex ma' ħuh Ġużeppi biex jaraw lil Ġorġ u Ġulja fil-ġnien tagħhom."
     assert whole(maltese * 2).kind is Kind.CLEAN
+    esperanto = "La fluo estas ĉifrita kaj ne povas esti malĉifrita ĉar ŝlosilo ne estas. "
+    assert whole(esperanto + "Ĉu vi aŭdis ĉion ĉi? Ĉiuj ĉeestis ĉe ĉefurbo.").kind is Kind.CLEAN
 
 
 @pytest.mark.parametrize("channel", list(Channel))

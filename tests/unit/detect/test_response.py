@@ -234,3 +234,15 @@ def test_the_catalogue_names_every_reason_that_the_code_gives() -> None:
         given = set(re.findall(r'_(?:found|once|finding|judge)\(\s*"([a-z_0-9]+)"', source))
         given |= set(re.findall(r'Finding\(\s*self\.name,\s*"([a-z_0-9]+)"', source))
         assert given <= set(reason_names(entry)), entry.name
+
+
+def test_requests_that_ask_for_garble_make_it_a_hint() -> None:
+    garbled = " Oval condemn txawv faoi wid Waik razor defnydd flere Abi fal Hmm spouse"
+    garbled += " Prefeitura antwoorden primero notoriously strcat frecuentes blandt nossos"
+    assert whole(garbled, "length").kind is Kind.CORRUPT
+    assert whole(garbled, "length", asking("x", temperature=2.0)).kind is Kind.SUSPECT
+    assert whole("!" * 99, "length", asking("x", ignore_eos=True)).kind is Kind.SUSPECT
+
+
+def test_lone_surrogates_are_text_like_any_other() -> None:
+    assert whole(PROSE + "\ud800\udfff" * 3 + PROSE).kind is not Kind.CORRUPT
