@@ -45,7 +45,7 @@ class ChannelText:
             tail.deltas += 1
             tail.whole = False
         for watcher in self._deltas:
-            if (finding := watcher.delta(text, tokens)) is not None:
+            if (finding := watcher.delta(tail, text, tokens)) is not None:
                 self._found(finding)
         pending, start = self._pending, 0
         if pending:

@@ -40,7 +40,7 @@ class Decoding:
         self,
         replacement: int = 3,
         mojibake: int = 5,
-        control: int = 4,
+        control: int = 8,
         private_use: int = 12,
         share: float = 0.02,
     ) -> None:
@@ -81,7 +81,7 @@ class Decoding:
                 self._hinted = True
                 shape = f"{counts[1]} characters"
                 return Finding(self.name, "mojibake", counts[1], mojibake, Weight.HINT, shape)
-        if counts[2] >= control and counts[2] >= share / 4 * total:
+        if counts[2] >= control and counts[2] >= share / 2 * total:
             return self._found("control", counts[2], control)
         if counts[3] >= private_use and counts[3] >= 10 * share * total:
             return self._found("private_use", counts[3], private_use)

@@ -11,8 +11,12 @@ from typing import ClassVar
 from extproc.detect.asked import NOTHING_ASKED, Asked
 from extproc.detect.detector import POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
-from extproc.detect.repetition import SEPARATORS
+from extproc.detect.repetition import SEPARATORS, data_before
 from extproc.detect.tail import Tail
+
+
+DATA = 6
+"""Factor on the limit when data, not prose, stands before."""
 
 
 class SameDelta:
@@ -45,7 +49,7 @@ class SameDelta:
     def create(cls, setting: Setting) -> SameDelta:
         return cls(asked=setting.asked)
 
-    def delta(self, text: str, tokens: int) -> Finding | None:
+    def delta(self, tail: Tail, text: str, tokens: int) -> Finding | None:
         if not tokens:
             return None
         if text != self._last:
@@ -61,15 +65,19 @@ class SameDelta:
         limit = start if self._only else mid
         if text.isspace():
             limit = 2 * mid
-        elif text.isdigit():
+        elif text.strip().isdigit():
             # Dumps of zeros; where digits are merged, longer ones.
-            limit = single if len(text) == 1 and self._only else 8 * single
+            limit = single if len(text.strip()) == 1 and self._only else 8 * single
         elif not self._only and (
             text.strip() in SEPARATORS or (len(text) == 1 and text >= "\u0e00")
         ):
             limit = single
         if self._count < limit:
             return None
+        if self._count < DATA * limit and not self._only:
+            before = tail.text[: -self._count * len(text)]
+            if data_before(before):
+                return None
         if self._asked.covers(text, self._count, self._count * len(text)):
             if self._hinted:
                 return None

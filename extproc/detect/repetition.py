@@ -118,7 +118,7 @@ DEFAULT_LIMITS = RepetitionLimits(
         Unit.FILLER: Limit(64, 64),
         Unit.LETTER: Limit(24, 24),
         Unit.SEPARATOR: Limit(160, 160),
-        Unit.SYMBOL: Limit(24, 24),
+        Unit.SYMBOL: Limit(40, 40),
         Unit.SIGNS: Limit(96, 6),
         Unit.NUMBERS: Limit(96, 8),
         Unit.SHORT: Limit(48, 5),
@@ -297,12 +297,12 @@ class Repetition:
         needed = limit.characters
         if span < needed or copies < limit.copies:
             return None
-        if not whole and kind not in _WORDY:
+        if not whole and kind not in _PROSE:
             before = tail.text[:-span]
             factor = 1.0
             if period == 1 and self._unit * 8 in before:
                 factor = self._limits.data  # a border that was drawn before
-            elif _data_before(before):
+            elif data_before(before):
                 factor = self._limits.data_end if cut else self._limits.data
             if span < factor * needed or copies < factor * limit.copies:
                 return None
@@ -320,6 +320,7 @@ class Repetition:
         )
 
 
+_PROSE = frozenset({Unit.PHRASE, Unit.PARAGRAPH})
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
 
 
@@ -343,7 +344,7 @@ def extent(text: str, period: int) -> int:
     return low
 
 
-def _data_before(text: str) -> bool:
+def data_before(text: str) -> bool:
     """Whether what stands before a loop is data or code rather than prose."""
     before = text[-400:]
     if len(before) < 24:

@@ -28,6 +28,13 @@ from extproc.detect.salad.letters import (
 _BULLET = re.compile(r"\n\s*[-*+•] ")
 BULLETS = 4
 """Bulleted lines in a window, from which on it is a list of names and fragments."""
+_CAMEL = re.compile(r"[a-z][A-Z][a-z]")
+MOST_NAMES = 0.3
+"""Joints of camel case a word, beyond which the words are identifiers."""
+LONGEST_NAME = 45
+"""Letters; what is welded beyond that is no identifier."""
+JOINT = 0.3
+"""Weight of joints beside signs: both together are code sooner."""
 ADDRESSES = 3
 """At-signs or URLs in a window, from which on it is a list of names and addresses: no language."""
 STEP = 0.5
@@ -99,6 +106,13 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):
         return None
+    spoken = _WORD.findall(text.lower())
+    n = max(1, len(spoken))
+    if n >= 8 and max(map(len, spoken)) <= LONGEST_NAME:
+        joints = len(_CAMEL.findall(text)) / n
+        shown = signs / (size - counts[SPACE] - counts[NEWLINE])
+        if joints >= MOST_NAMES or shown + JOINT * joints > MOST_SIGNS:
+            return None
     letters = folded(codes)
     index = trigrams(letters)
     count = index.size
@@ -149,8 +163,6 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     form = np.bincount(pair, minlength=CLASSES * CLASSES)
     out = np.empty(SCALARS + CLASSES * CLASSES, np.float32)
     np.sqrt(form / pair.size, out=out[SCALARS:], casting="unsafe")
-    spoken = _WORD.findall(text.lower())
-    n = max(1, len(spoken))
     known, both, odd, total = _pairs(spoken, tables)
     out[:SCALARS] = (
         mean,
