@@ -4,6 +4,7 @@ from extproc.detect.catalogue import Catalogue, Entry, default_catalogue, entrie
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
 from extproc.detect.inspector import Inspector
 from extproc.detect.policy import Baseline, Policy
+from extproc.detect.salad import prepare
 
 __all__ = [
     "Baseline",
@@ -17,5 +18,6 @@ __all__ = [
     "Weight",
     "default_catalogue",
     "entries",
+    "prepare",
     "reason_names",
 ]

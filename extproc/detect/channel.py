@@ -45,19 +45,25 @@ class ChannelText:
             tail.deltas += 1
             tail.whole = False
         for watcher in self._deltas:
-            if (finding := watcher.delta(text, tokens)) is not None:
+            if (finding := watcher.delta(tail, text, tokens)) is not None:
                 self._found(finding)
-        pending = self._pending + text if self._pending else text
-        if len(pending) >= BLOCK:
-            end = len(pending) - len(pending) % BLOCK
-            for start in range(0, end, BLOCK):
-                self._block(pending[start : start + BLOCK])
-            pending = pending[end:]
-        self._pending = pending
+        pending, start = self._pending, 0
+        if pending:
+            start = BLOCK - len(pending)
+            pending += text[:start]
+            if len(pending) < BLOCK:
+                self._pending = pending
+                return
+            self._block(pending)
+        while start + BLOCK <= len(text):
+            self._block(text[start : start + BLOCK])
+            start += BLOCK
+        self._pending = text[start:]
 
     def finish(self, reason: str, completion_tokens: int) -> None:
         """Takes the end. ``completion_tokens`` is -1 unless all of them are of this text."""
         tail, rest = self._tail, len(self._pending)
+        tail.tokens = completion_tokens
         if rest:
             tail.append(self._pending)
         for blocks, detectors in self._groups:

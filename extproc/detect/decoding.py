@@ -25,8 +25,8 @@ _ABOUT = re.compile(
 
 class Decoding:
     """``replacement``: U+FFFD, where bytes were no UTF-8. One may stand at a cut, or be spoken of.
-    ``mojibake``: UTF-8 read as Latin-1 or CP1252; ``share`` of the characters. Proof when it is of
-    three scripts at once: text wrongly stored, which a model may have learnt, is of one.
+    ``mojibake``: UTF-8 read as Latin-1 or CP1252; also a share of the characters. Proof when it
+    is of three scripts at once: text wrongly stored, which a model may have learnt, is of one.
     ``control``, ``private_use``: characters that nobody types.
     Source: shares are ten times what natural text with a stray character shows.
     """
@@ -40,7 +40,7 @@ class Decoding:
         self,
         replacement: int = 3,
         mojibake: int = 5,
-        control: int = 4,
+        control: int = 8,
         private_use: int = 12,
         share: float = 0.02,
     ) -> None:
@@ -81,7 +81,7 @@ class Decoding:
                 self._hinted = True
                 shape = f"{counts[1]} characters"
                 return Finding(self.name, "mojibake", counts[1], mojibake, Weight.HINT, shape)
-        if counts[2] >= control and counts[2] >= share / 4 * total:
+        if counts[2] >= control and counts[2] >= share / 2 * total:
             return self._found("control", counts[2], control)
         if counts[3] >= private_use and counts[3] >= 10 * share * total:
             return self._found("private_use", counts[3], private_use)

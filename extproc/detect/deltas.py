@@ -11,8 +11,12 @@ from typing import ClassVar
 from extproc.detect.asked import NOTHING_ASKED, Asked
 from extproc.detect.detector import POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
-from extproc.detect.repetition import SEPARATORS
+from extproc.detect.repetition import SEPARATORS, data_before
 from extproc.detect.tail import Tail
+
+
+DATA = 6
+"""Factor on the limit when data, not prose, stands before."""
 
 
 class SameDelta:
@@ -21,8 +25,8 @@ class SameDelta:
     a token each, where a merged run takes one for four at most. English and code take a third of
     a token a character, other scripts more: so ASCII alone is judged.
 
-    Counts: ``start`` when nothing else came before, ``mid`` after other text. Digits and signs of
-    their own token in many vocabularies (single digits, emoji, box drawing, CJK) need ``single``.
+    Counts: "start" when nothing else came before, "mid" after other text. Digits and signs of
+    their own token in many vocabularies (single digits, emoji, box drawing, CJK) need "single".
     Source: recorded NaN responses of four servers send one delta a token; healthy BPE output of
     the corpus and of natural text tokenised with o200k stays below half of each count.
     """
@@ -45,7 +49,7 @@ class SameDelta:
     def create(cls, setting: Setting) -> SameDelta:
         return cls(asked=setting.asked)
 
-    def delta(self, text: str, tokens: int) -> Finding | None:
+    def delta(self, tail: Tail, text: str, tokens: int) -> Finding | None:
         if not tokens:
             return None
         if text != self._last:
@@ -61,10 +65,19 @@ class SameDelta:
         limit = start if self._only else mid
         if text.isspace():
             limit = 2 * mid
-        elif text in SEPARATORS or text.isdigit() or (len(text) == 1 and text >= "\u0e00"):
-            limit = single if not self._only or text.isdigit() else limit
+        elif text.strip().isdigit():
+            # Dumps of zeros; where digits are merged, longer ones.
+            limit = single if len(text.strip()) == 1 and self._only else 8 * single
+        elif not self._only and (
+            text.strip() in SEPARATORS or (len(text) == 1 and text >= "\u0e00")
+        ):
+            limit = single
         if self._count < limit:
             return None
+        if self._count < DATA * limit and not self._only:
+            before = tail.text[: -self._count * len(text)]
+            if data_before(before):
+                return None
         if self._asked.covers(text, self._count, self._count * len(text)):
             if self._hinted:
                 return None
@@ -83,7 +96,8 @@ class SameDelta:
             run = tail.total
         before = tail.total - run
         start, mid, single = self._limits
-        limit = single if sign.isdigit() else start if not before else mid
+        most = run >= 0.75 * tail.total
+        limit = single if sign.isdigit() else start if most else mid
         if run < limit or run < 0.2 * before or not text.isascii() or sign.isspace():
             return None
         if completion_tokens < 0.33 * before + (0.5 if before else 0.8) * run:

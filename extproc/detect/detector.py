@@ -67,7 +67,7 @@ class DeltaDetector(Protocol):
 
     name: ClassVar[str]
 
-    def delta(self, text: str, tokens: int) -> Finding | None:
+    def delta(self, tail: Tail, text: str, tokens: int) -> Finding | None:
         """One delta. ``tokens`` is 0 when the text is a whole body."""
 
     def finish(self, tail: Tail, reason: str, completion_tokens: int) -> Finding | None:

@@ -10,6 +10,7 @@ from extproc.detect.catalogue import Catalogue, default_catalogue
 from extproc.detect.channel import ChannelText
 from extproc.detect.combination import two_hints_fit
 from extproc.detect.detector import Ending, EventDetector, Setting
+from extproc.detect.excuses import excused
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
 from extproc.detect.policy import DEFAULT_POLICY, Policy
 from extproc.wire import Channel, Event, Finish, RequestFacts, Scores, Text, ToolCall, Usage, Vector
@@ -33,6 +34,7 @@ class Inspector:
         "_channels",
         "_ending",
         "_event_detectors",
+        "_excused",
         "_policy",
         "_readers",
         "_setting",
@@ -68,6 +70,7 @@ class Inspector:
         self._channels: dict[tuple[int, Channel, int], ChannelText] = {}
         self._ending = Ending()
         self._beginning = Beginning()
+        self._excused = excused(request)
         self.corrupt = False
         """Whether something proves the response corrupt."""
         self.findings: list[Finding] = []
@@ -156,6 +159,8 @@ class Inspector:
         weighed = self._policy.weigh(finding)
         if weighed is None:
             return
+        if weighed.weight is Weight.PROOF and weighed.detector in self._excused:
+            weighed = weighed._replace(weight=Weight.HINT)
         proof = weighed.weight is Weight.PROOF
         if len(self.findings) < self.MAX_FINDINGS or (proof and not self.corrupt):
             self.findings.append(weighed)

@@ -32,7 +32,6 @@ class LogprobAnomaly:
     ``identical`` (tokens): the same value but zero at every step. Certain tokens round to zero;
     any other value repeats only when the logits do, as with uniform logits: -ln(vocabulary).
     ``flat`` (tokens): all listed alternatives equally likely and each improbable.
-    ``degenerate`` (hint): zero at every step and one token alone.
     Source: recorded responses with NaN and zeroed weights; guided decoding gives long runs of
     0.0 and lists -9999.0 among alternatives, which none of these count.
     """

@@ -99,7 +99,7 @@ class RepetitionLimits:
 
 DEFAULT_LIMITS = RepetitionLimits(
     mid={
-        Unit.DIGIT: Limit(256, 256),
+        Unit.DIGIT: Limit(2048, 2048),
         Unit.FILLER: Limit(512, 512),
         Unit.LETTER: Limit(64, 64),
         Unit.SEPARATOR: Limit(256, 256),
@@ -117,16 +117,16 @@ DEFAULT_LIMITS = RepetitionLimits(
         Unit.DIGIT: Limit(24, 24),
         Unit.FILLER: Limit(64, 64),
         Unit.LETTER: Limit(24, 24),
-        Unit.SEPARATOR: Limit(96, 96),
-        Unit.SYMBOL: Limit(16, 16),
+        Unit.SEPARATOR: Limit(160, 160),
+        Unit.SYMBOL: Limit(40, 40),
         Unit.SIGNS: Limit(96, 6),
         Unit.NUMBERS: Limit(96, 8),
         Unit.SHORT: Limit(48, 5),
         Unit.SHORT_NUMBERED: Limit(72, 6),
         Unit.PHRASE: Limit(100, 3.3),
         Unit.PARAGRAPH: Limit(200, 2.9),
-        Unit.RECORD: Limit(160, 5),
-        Unit.LONG_RECORD: Limit(320, 3.5),
+        Unit.RECORD: Limit(240, 8),
+        Unit.LONG_RECORD: Limit(400, 4),
     },
 )
 
@@ -166,6 +166,7 @@ class Repetition:
     """``period``: a loop while the text comes. ``unfinished``: a loop that the end cut off.
 
     A whole body is judged at its end: there ``period`` needs more when it ended by itself.
+    Source: RepetitionLimits.
     """
 
     __slots__ = (
@@ -280,7 +281,7 @@ class Repetition:
         whole = span >= self.WHOLE * tail.total
         cut = reason == "unfinished"
         if whole:
-            if cut:
+            if cut and (period <= 16 or any(map(str.isalpha, self._unit))):
                 limit = _less(
                     limit, self._limits.whole_cut if period <= 16 else self._limits.whole_cut_long
                 )
@@ -290,14 +291,21 @@ class Repetition:
                 limit = _less(limit, self._limits.whole_short)
         if (cut or kind is Unit.SHORT) and kind in _WORDY and max(self._unit) >= chr(_CJK):
             limit = Limit(int(_CJK_SHARE * limit.characters), min(limit.copies, _CJK_COPIES))
+        if period == 1 and tail.merged:
+            # A vocabulary's merged runs: an engine that works wrote them in a few tokens.
+            limit = Limit(4 * limit.characters, 4 * limit.copies)
         needed = limit.characters
         if span < needed or copies < limit.copies:
             return None
-        factor = self._limits.data_end if cut else self._limits.data
-        if (span < factor * needed or copies < factor * limit.copies) and (
-            not whole and kind not in _WORDY and _data_before(tail.text[:-span])
-        ):
-            return None
+        if not whole and kind not in _PROSE:
+            before = tail.text[:-span]
+            factor = 1.0
+            if period == 1 and self._unit * 8 in before:
+                factor = self._limits.data  # a border that was drawn before
+            elif data_before(before):
+                factor = self._limits.data_end if cut else self._limits.data
+            if span < factor * needed or copies < factor * limit.copies:
+                return None
         covers = self._asked.covers_cut if cut else self._asked.covers
         if covers(self._unit, copies, span):
             if self._hinted:
@@ -312,6 +320,7 @@ class Repetition:
         )
 
 
+_PROSE = frozenset({Unit.PHRASE, Unit.PARAGRAPH})
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
 
 
@@ -335,7 +344,7 @@ def extent(text: str, period: int) -> int:
     return low
 
 
-def _data_before(text: str) -> bool:
+def data_before(text: str) -> bool:
     """Whether what stands before a loop is data or code rather than prose."""
     before = text[-400:]
     if len(before) < 24:

@@ -12,7 +12,7 @@ from extproc.wire import Event, RequestFacts, Scores
 
 class ScoreAnomaly:
     """``equal`` (documents): every document has exactly the same score. Proof when the request
-    shows that the documents differ, or from ``many`` documents on; else a hint.
+    shows that the documents differ, or from "many" documents on; else a hint.
     ``half``: all scores are 0.5, the logistic of a zero logit.
     ``count``: more scores than documents.
     Source: reported rerank faults (all 0.5, all null); float scores of two different documents

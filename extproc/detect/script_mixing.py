@@ -16,10 +16,12 @@ from extproc.detect.tail import Tail
 
 _SWITCH = re.compile(r"(?=(\S)(?!\1)(\S))")
 _FORMULA = frozenset((LATIN, GREEK))
+_FOREIGN = "[^\x00-\u03ff\u1d00-\u2bff\ua720-\ua7ff\uab30-\uab6f\ufb00-\ufb06]"
 _FRAGMENT = re.compile(
-    r"(?<=[a-z])[^\x00-\u024f\u0300-\u03ff\u1e00-\u20cf\u2100-\u2bff]{1,6}"
-    r"|(?<=[a-z][,;.])[^\x00-\u024f\u0300-\u03ff\u1e00-\u20cf\u2100-\u2bff]{1,3}(?= [a-z])"
+    f"(?<=[a-z]){_FOREIGN}{{1,6}}|(?<=[a-z][,;.]){_FOREIGN}{{1,3}}(?= [a-z])"
+    f"|{_FOREIGN}{{1,6}}(?=[a-z])"
 )
+"""Letters beyond Latin, Greek, phonetics and ligatures, glued to a lower-case Latin letter."""
 
 
 class ScriptMixing:
@@ -27,12 +29,13 @@ class ScriptMixing:
     In two words or more: one string of all kinds of letters is a specimen. Latin beside Han, kana,
     hangul, Thai and their like counts only among many scripts: product names stand so in Chinese
     and Japanese. Latin beside Greek does not make a kind: formulae.
+    ``one_kind`` (hint): switches of one kind alone, or two kinds in few places.
     ``sparse``: in Latin text, fragments of another script glued to a lower-case letter.
     Source: 12 of 14 multilingual salads of the corpus; none of its healthy exchanges, none of
     20 000 natural passages.
     """
 
-    __slots__ = ("_done", "_hinted", "_limits")
+    __slots__ = ("_done", "_fragments", "_hinted", "_limits")
 
     name: ClassVar[str] = "script_mixing"
     stride: ClassVar[int] = 64
@@ -41,6 +44,7 @@ class ScriptMixing:
 
     def __init__(self, switches: int = 3, scripts: int = 4, fragments: int = 2) -> None:
         self._limits = (switches, scripts, fragments)
+        self._fragments = 0
         self._done = self._hinted = False
 
     @classmethod
@@ -54,6 +58,14 @@ class ScriptMixing:
         window = text[-self.WINDOW :]
         read = classes(window)
         switches, scripts, fragments = self._limits
+        latin = read.count(LATIN)
+        if latin >= 100 and latin >= 0.94 * (len(read) - read.count(" ")):
+            # Once in hundreds of tokens: what was found stays found.
+            fresh_text = text[-fresh - 2 :]
+            self._fragments += sum(map(str.isalpha, _FRAGMENT.findall(fresh_text)))
+            if self._fragments:
+                weight = Weight.PROOF if self._fragments >= fragments else Weight.HINT
+                return self._found("sparse", self._fragments, fragments, weight)
         kinds: set[frozenset[str]] = set()
         strong = welds = places = 0
         for word in read.split():
@@ -81,13 +93,6 @@ class ScriptMixing:
             return self._found("welded", strong + welds, switches, Weight.PROOF)
         if strong >= switches or len(kinds) >= 2:
             return self._found("one_kind", strong, switches, Weight.HINT)
-        latin = read.count(LATIN)
-        letters = len(read) - read.count(" ")
-        if latin >= 0.94 * letters and letters >= 100:
-            count = sum(map(str.isalpha, _FRAGMENT.findall(window)))
-            if count:
-                weight = Weight.PROOF if count >= fragments else Weight.HINT
-                return self._found("sparse", count, fragments, weight)
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:

@@ -114,7 +114,7 @@ _AFTER_NONE = frozenset(
 _PREPOSITIONS = frozenset(("of", "to", "in", "for", "with", "at", "by", "from"))
 _NO_OBJECT = frozenset(("of", "and", "to", "by", "or", "is", "was"))
 
-_TOKEN = re.compile(r"[^\W\d]+|\d+|[^\w\s]+|\n")
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
 
 _WELDS = (
     re.compile(r"\d[A-Za-z]{2,}|[A-Za-z]{2,}\d"),
@@ -124,7 +124,7 @@ _WELDS = (
 
 
 class FunctionWordSoup:
-    """``function_words``: most neighbours are both English function words, in impossible pairs
+    """``soup``: most neighbours are both English function words, in impossible pairs
     ("the of", "and the to"), and few different words make up the text.
     Source: English prose has a third of such pairs at most and hardly an impossible one.
     """
@@ -176,11 +176,13 @@ class FunctionWordSoup:
 
 
 class NoOrder:
-    """``no_order`` (ratio): words, numbers and signs of a small vocabulary follow each other as if
-    drawn from a hat: neighbours occur together no more often than their counts alone make them.
-    Every grammar, table, dump and drawing has preferred neighbours (the least ratio in 18 000
-    natural passages is 0.92, in soups of the corpus 0.47); sequences of one kind alone (digits,
-    bases, yes and no) may well be random, and are not judged.
+    """``no_order`` (ratio): words, numbers and signs, or short lines, of a small vocabulary follow
+    each other as if drawn from a hat: neighbours occur together no more often than their counts
+    alone make them, and each stands beside itself as often as chance has it.
+    Every grammar, table, dump and drawing has preferred neighbours and avoids doubles; sequences
+    of one kind alone (digits, bases, yes and no) may well be random, and are not judged.
+    Source: soups of the corpus have ratios of 0.9 to 1.0, the least of 8 000 natural passages
+    whose doubles are not avoided is 4.1.
     """
 
     __slots__ = ("_done", "_limits")
@@ -191,9 +193,14 @@ class NoOrder:
     TOKENS = 90
 
     def __init__(
-        self, ratio: float = 0.8, least: int = 50, distinct: float = 0.3, kinds: int = 6
+        self,
+        ratio: float = 1.4,
+        doubles: float = 0.5,
+        least: int = 45,
+        distinct: float = 0.34,
+        kinds: int = 6,
     ) -> None:
-        self._limits = (ratio, least, distinct, kinds)
+        self._limits = (ratio, doubles, least, distinct, kinds)
         self._done = False
 
     @classmethod
@@ -203,28 +210,33 @@ class NoOrder:
     def feed(self, tail: Tail, fresh: int) -> Finding | None:
         if self._done or tail.total < 100:
             return None
-        ratio, least, distinct, kinds = self._limits
         text = tail.text[-400:]
         if sum(map(text.count, "0123456789")) < 4:
             return None
-        tokens = _TOKEN.findall(text)[-self.TOKENS :]
+        if text.count("\n") * 8 >= len(text):
+            lines = [line.strip() for line in text.split("\n")]
+            return self._judge([line for line in lines[1:] if line])
+        return self._judge(_TOKEN.findall(text)[-self.TOKENS :])
+
+    def _judge(self, tokens: list[str]) -> Finding | None:
+        ratio, doubles, least, distinct, kinds = self._limits
         size = len(tokens)
         if size < least or not kinds <= len(set(tokens)) <= distinct * size:
             return None
         counts = Counter(tokens)
         repeated = [token for token, count in counts.items() if count >= 2]
-        if not (
+        if max(counts.values()) > 0.3 * size or not (
             any(token[0].isalpha() for token in repeated)
             and any(token[0].isdigit() for token in repeated)
-            and any(not token[0].isalnum() and token != "\n" for token in repeated)
+            and any(not token[0].isalnum() for token in repeated)
         ):
             return None
         pairs = Counter(pairwise(tokens))
         met = sum(count * (count - 1) for count in pairs.values())
         alike = sum(count * count for count in counts.values()) / size / size
-        expected = alike * alike * (size - 1) * (size - 2)
-        measured = met / expected
-        if expected < 20 or measured > ratio:
+        same = sum(count for (one, other), count in pairs.items() if one == other)
+        measured = met / (alike * alike * (size - 1) * (size - 2))
+        if measured > ratio or same < doubles * alike * (size - 1):
             return None
         self._done = True
         shape = f"{len(counts)} different among {size}"
@@ -235,14 +247,14 @@ class NoOrder:
 
 
 class SymbolSoup:
-    """``numbers``: digits welded to words, brackets and stars without any operator between.
-    ``low_ids``: signs, digits and the first capitals alone, in no order: the lowest ids of a
-    byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and base85 use the
-    whole alphabet.)
+    """``numbers`` (welds): digits welded to words, brackets and stars without any operator between.
+    ``low_ids`` (different signs): signs, digits and the first capitals alone, in no order: the
+    lowest ids of a byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and
+    base85 use the whole alphabet.)
     Source: reports of numeric and symbol soup; few examples, so the limits ask for much.
     """
 
-    __slots__ = ("_done",)
+    __slots__ = ("_done", "_limits")
 
     name: ClassVar[str] = "symbols"
     stride: ClassVar[int] = 256
@@ -250,7 +262,10 @@ class SymbolSoup:
     WINDOW = 320
     SHORT = 96
 
-    def __init__(self) -> None:
+    def __init__(
+        self, welds: float = 0.035, low: float = 0.98, signs: int = 10, least: int = 40
+    ) -> None:
+        self._limits = (welds, low, signs, least)
         self._done = False
 
     @classmethod
@@ -268,23 +283,24 @@ class SymbolSoup:
             return None
         solid = text.replace(" ", "").replace("\n", "")
         size = len(solid)
-        if size < 40:
+        welds, low_share, least_signs, least = self._limits
+        if size < least:
             return None
         digits = sum(map(solid.count, "0123456789"))
         if 0.2 * size <= digits <= 0.9 * size:
             counts = [len(pattern.findall(text)) for pattern in _WELDS]
             total = sum(counts)
-            if sum(count >= 2 for count in counts) >= 2 and total >= 0.035 * size:
+            if sum(count >= 2 for count in counts) >= 2 and total >= welds * size:
                 distinct = len(set(re.findall(r"[A-Za-z]{2,}", text)))
                 words = len(re.findall(r"[A-Za-z]{2,}", text))
                 if distinct <= max(4, 0.3 * words):
-                    return self._found("numbers", total, round(0.035 * size, 1))
+                    return self._found("numbers", total, round(welds * size, 1))
         low = sum("!" <= char <= "H" for char in solid)
-        if low >= 0.98 * size and digits >= 0.08 * size:
+        if low >= low_share * size and digits >= 0.08 * size:
             signs = len({char for char in solid if not char.isalnum()})
             pairs = {solid[i : i + 2] for i in range(size - 1)}
-            if signs >= 10 and len(pairs) >= 0.75 * min(size - 1, 240):
-                return self._found("low_ids", signs, 10)
+            if signs >= least_signs and len(pairs) >= 0.75 * min(size - 1, 240):
+                return self._found("low_ids", signs, least_signs)
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:

@@ -23,7 +23,7 @@ _PLAIN = re.compile(
     r"\[PAD\]|\[UNK\]|\[MASK\]|\[CLS\]|\[SEP\]|<pad>|<unk>|</?s>(?![^<]{0,80}</s>)|<eos>|<bos>|<mask>"
 )
 _THINK = re.compile(r"</?think>")
-_QUOTES = "`'\"“”‘’«»(,|{}=:"
+_QUOTES = "`'\"“”‘’«»()"
 _ABOUT = re.compile(
     r"token|template|chatml|special|vocab|markup|delimiter|prompt format|strike|html|<\|", re.I
 )
@@ -31,7 +31,8 @@ _ABOUT = re.compile(
 
 class SpecialTokens:
     """``marked`` (occurrences): ``<|...|>`` and its like, outside code and quotes. Nobody writes
-    them in running text, and an engine that works removes them.
+    them in running text, and an engine that works removes them. One is enough where it begins or
+    ends the text, or a turn within it.
     ``plain``: ``[PAD]``, ``<unk>``, ``</s>``, which texts on language models may name.
     ``call``: the markup of a tool call in the text of an answer, with tools declared: what a parser
     should have taken out came through, mostly because the model broke it.
@@ -105,8 +106,8 @@ class SpecialTokens:
                     and not _fenced(text, len(window) - match.start())
                 ):
                     self._marked += 1
-                    glued = _glued(window, match)
-                    if self._marked >= marked or glued:
+                    first = tail.total == len(window) - match.start()
+                    if self._marked >= marked or first or _glued(window, match):
                         return self._found("marked", self._marked, marked, Weight.PROOF)
         if self._marked and not self._hinted:
             self._hinted = True
@@ -137,6 +138,12 @@ class SpecialTokens:
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
+        if self._done or self._about or not self._marked:
+            return None
+        end = tail.text.rstrip()[-self.OVERLAP :]
+        for match in _MARKED.finditer(end):
+            if match.end() == len(end) and not _quoted(end, match):
+                return self._found("marked", self._marked, self._limits[0], Weight.PROOF)
         return None
 
     def _found(self, reason: str, value: int, limit: int, weight: Weight) -> Finding:
@@ -151,9 +158,12 @@ def _quoted(text: str, match: re.Match[str]) -> bool:
 
 
 def _glued(text: str, match: re.Match[str]) -> bool:
-    # Directly after a word or a full stop: where one turn ended.
-    before = text[match.start() - 1] if match.start() else ""
-    return before.isalnum() or before in ".!?"
+    # Directly after a word, or after a full stop and no blank behind: where one turn ended.
+    before = text[match.start() - 1 : match.start()]
+    after = text[match.end() : match.end() + 1]
+    return before.isalnum() or (
+        before in (".", "!", "?") and (not after or after in "<\n" or after.isalnum())
+    )
 
 
 def _fenced(text: str, back: int) -> bool:

@@ -41,7 +41,7 @@ class Structure:
     begins as JSON and is none (without).
     ``schema``: JSON that breaks the request's schema (hint: not every engine enforces it all).
     Kept: LIMIT characters a part; a longer one is not judged. Source: reported tool-call and
-    guided-decoding faults; honest truncation ends with ``length`` and is left alone.
+    guided-decoding faults; honest truncation ends with "length" and is left alone.
     """
 
     __slots__ = ("_calls", "_lost", "_named", "_request", "_size", "_texts", "reads")

@@ -75,7 +75,10 @@ class Stutter:
         if len(kinds) < limit - 2:
             return None
         count = len(_WORD.findall(window))
-        enough = len(kinds) >= limit and 2 * len(found) >= share * count
+        # In a short text fewer kinds will do when they are more of it.
+        enough = (len(kinds) >= limit and 2 * len(found) >= share * count) or (
+            len(kinds) >= limit - 1 and 2 * len(found) >= 2 * share * count
+        )
         # Lists in columns repeat a word too; in a stutter most of the doubled words are common.
         code = sum(map(window.count, "{}[]()<>=;|_\\\t"))
         if enough and code <= 0.02 * len(window) and not self._asked.covers(found[0], 2, 0):

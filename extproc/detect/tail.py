@@ -10,7 +10,7 @@ class Tail:
     A byte a character for ASCII, four for emoji: at most 16 KiB, twice that while it grows.
     """
 
-    __slots__ = ("deltas", "text", "total", "whole")
+    __slots__ = ("deltas", "text", "tokens", "total", "whole")
 
     KEEP = 3072
     SLACK = 1024
@@ -21,8 +21,16 @@ class Tail:
         """Characters seen."""
         self.deltas = 0
         """Streamed deltas seen."""
+        self.tokens = -1
+        """Of a whole body, when the engine reported them and all are of this text; else -1."""
         self.whole = True
         """Whether everything came at once: nothing can be said before the end is known."""
+
+    @property
+    def merged(self) -> bool:
+        """Whether tokens stand for so many characters that runs must have been merged."""
+        tokens = self.tokens if self.whole else self.deltas
+        return 0 < 12 * tokens <= self.total
 
     def append(self, block: str) -> None:
         """Takes the next characters, at most SLACK of them."""

@@ -22,7 +22,7 @@ class Vectors:
     Source: reported and recorded NaN, zero-weight and padding faults of embedding servers.
     """
 
-    __slots__ = ("_count", "_dimensions", "_done", "_first", "_request", "_same", "_seen")
+    __slots__ = ("_count", "_dimensions", "_done", "_limits", "_request", "_same", "_seen")
 
     name: ClassVar[str] = "vectors"
     reads = (Vector,)
@@ -30,7 +30,10 @@ class Vectors:
     REMEMBERED = 256
     """Vectors whose hash is kept to find equal ones."""
 
-    def __init__(self, request: RequestFacts = UNSEEN) -> None:
+    def __init__(
+        self, tiny: float = 1e-30, huge: float = 1e6, request: RequestFacts = UNSEEN
+    ) -> None:
+        self._limits = (tiny, huge)
         self._request = request
         self._seen: set[int] = set()
         self._count = self._same = 0
@@ -39,7 +42,7 @@ class Vectors:
 
     @classmethod
     def create(cls, setting: Setting) -> Vectors:
-        return cls(setting.request)
+        return cls(request=setting.request)
 
     def feed(self, event: Event) -> Finding | None:
         if type(event) is not Vector:
@@ -60,10 +63,11 @@ class Vectors:
         peak = float(np.abs(values).max())
         if peak == 0.0:
             return self._found("zero", values.size, values.size, where)
-        if peak > 1e6:
-            return self._found("huge", peak, 1e6, where)
-        if peak < 1e-30:
-            return self._found("tiny", peak, 1e-30, where)
+        tiny, huge = self._limits
+        if peak > huge:
+            return self._found("huge", peak, huge, where)
+        if peak < tiny:
+            return self._found("tiny", peak, tiny, where)
         if values.size >= 16 and event.form is not Form.SPARSE and float(np.ptp(values)) == 0.0:
             return self._found("constant", values.size, 16, where)
         if event.form is not Form.SPARSE:

@@ -29,7 +29,7 @@ class WhitespaceLimits:
 
 class WhitespaceRunaway:
     """``runaway``: blanks go on and on. ``tail``: blanks up to where the text was cut off.
-    ``nothing_else``: the whole output is blank.
+    ``nothing_else``: the whole output is blank. Source: WhitespaceLimits.
     """
 
     __slots__ = ("_asked", "_blank", "_done", "_limits")

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extproc.detect.salad.letters import (
+    BRACKET,
     CLASSES,
     DIGIT,
     LOWER,
     NEWLINE,
     OTHER,
+    SIGN,
     SPACE,
     UPPER,
     folded,
@@ -23,11 +25,29 @@ from extproc.detect.salad.letters import (
     trigrams,
 )
 
+_BULLET = re.compile(r"\n\s*[-*+•] ")
+BULLETS = 4
+"""Bulleted lines in a window, from which on it is a list of names and fragments."""
+_CAMEL = re.compile(r"[a-z][A-Z][a-z]")
+MOST_NAMES = 0.3
+"""Joints of camel case a word, beyond which the words are identifiers."""
+LONGEST_NAME = 45
+"""Letters; what is welded beyond that is no identifier."""
+JOINT = 0.3
+"""Weight of joints beside signs: both together are code sooner."""
+ADDRESSES = 3
+"""At-signs or URLs in a window, from which on it is a list of names and addresses: no language."""
 STEP = 0.5
 """Nats of one level in the table of surprises."""
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
+MOST_DIGITS = 0.12
+"""Share of digits, beyond which it is data."""
+MOST_BLANKS = 0.3
+"""Share of blanks within lines, beyond which it is a table."""
+MOST_SIGNS = 0.13
+"""Share of brackets and signs among what is not blank; beyond it is code, or another soup."""
 SCALARS = 24
 BLOCK = 32
 """Languages looked at together."""
@@ -63,8 +83,8 @@ def lanes(surprise: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], ...]:
 
 
 def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
-    """The vector of a window, None where the statistics do not apply: too few letters, or not
-    nearly all of them Latin.
+    """The vector of a window, None where the statistics do not apply: too few letters, not
+    nearly all of them Latin, or code.
 
     ``skip``: a language to leave out (training on text as if its language were not covered).
     """
@@ -73,8 +93,26 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     kind = kinds(codes)
     counts = np.bincount(kind, minlength=CLASSES).tolist()
     latin = counts[LOWER] + counts[UPPER]
-    if latin < LEAST_LETTERS or counts[OTHER] > 0.08 * latin or latin < 0.4 * size:
+    signs = counts[SIGN] + counts[BRACKET]
+    if (
+        latin < LEAST_LETTERS
+        or counts[OTHER] > 0.08 * latin
+        or latin < 0.4 * size
+        or counts[DIGIT] > MOST_DIGITS * size
+        or counts[SPACE] > MOST_BLANKS * size
+        or len(_BULLET.findall(text)) >= BULLETS
+        or text.count("@") >= ADDRESSES
+        or text.count("://") >= ADDRESSES
+        or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
+    ):
         return None
+    spoken = _WORD.findall(text.lower())
+    n = max(1, len(spoken))
+    if n >= 8 and max(map(len, spoken)) <= LONGEST_NAME:
+        joints = len(_CAMEL.findall(text)) / n
+        shown = signs / (size - counts[SPACE] - counts[NEWLINE])
+        if joints >= MOST_NAMES or shown + JOINT * joints > MOST_SIGNS:
+            return None
     letters = folded(codes)
     index = trigrams(letters)
     count = index.size
@@ -125,8 +163,6 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
     form = np.bincount(pair, minlength=CLASSES * CLASSES)
     out = np.empty(SCALARS + CLASSES * CLASSES, np.float32)
     np.sqrt(form / pair.size, out=out[SCALARS:], casting="unsafe")
-    spoken = _WORD.findall(text.lower())
-    n = max(1, len(spoken))
     known, both, odd, total = _pairs(spoken, tables)
     out[:SCALARS] = (
         mean,

@@ -23,7 +23,8 @@ WELDED = (
     "lozeSortpolateIAmesuladaflyJerryomationuvwvedraeleriniBlankifetimehelooverhinaiselwaisperhumal"
 )
 MULTILINGUAL = (
-    " вправapaneng przykładگاcomentTER}`, predict氧لیک turb සඳහාըն أفessarInspired күрә шак preci634 "
+    " вправapaneng przykładگاcomentTER}`, predict氧لیک turb සඳහාըն "
+    "أفessarInspired күрә шак preci634 "
     "stellte Answersoru инструкции aussehen alimentation пик Many سახელطلع.ge54ổiiera"
 )
 
@@ -50,10 +51,10 @@ LANGUAGES = {
     "ahiahi me te kete kī tonu i te tuna. Ka hari ngā tamariki i te kitenga atu i a ia.",
     "yo": "Ní òwúrọ̀ kùtùkùtù, àwọn obìnrin náà lọ sí ọjà láti ta ẹja àti ẹ̀fọ́. Wọ́n padà sílé ní "
     "ìrọ̀lẹ́ pẹ̀lú owó tí wọ́n rí, inú wọn sì dùn púpọ̀ nítorí ọjà náà dára.",
-    "tok": "jan ali li kama lon nasin ni la ona li jo e ken pi pali pona. ona li toki tawa jan ante "
-    "li pali poka ona kepeken pilin pona. ni li suli tawa mi mute lon tenpo ale.",
-    "romaji": "Kyou wa tenki ga ii node, kouen made aruite itte, ike no mawari wo sanpo shimashita. "
-    "Kaeri ni pan ya ni yotte, atatakai pan wo futatsu kaimashita.",
+    "tok": "jan ali li kama lon nasin ni la ona li jo e ken pi pali pona. ona li toki tawa "
+    "jan ante li pali poka ona kepeken pilin pona. ni li suli tawa mi mute lon tenpo ale.",
+    "romaji": "Kyou wa tenki ga ii node, kouen made aruite itte, ike no mawari wo sanpo "
+    "shimashita. Kaeri ni pan ya ni yotte, atatakai pan wo futatsu kaimashita.",
 }
 
 
@@ -215,6 +216,8 @@ def test_tokens_as_the_vocabulary_spells_them_are_corrupt() -> None:
     assert whole(spaced).kind is Kind.CORRUPT
     maltese = "Ġanni mar Għawdex ma' ħuh Ġużeppi biex jaraw lil Ġorġ u Ġulja fil-ġnien tagħhom."
     assert whole(maltese * 2).kind is Kind.CLEAN
+    esperanto = "La fluo estas ĉifrita kaj ne povas esti malĉifrita ĉar ŝlosilo ne estas. "
+    assert whole(esperanto + "Ĉu vi aŭdis ĉion ĉi? Ĉiuj ĉeestis ĉe ĉefurbo.").kind is Kind.CLEAN
 
 
 @pytest.mark.parametrize("channel", list(Channel))

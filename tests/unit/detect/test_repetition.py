@@ -24,12 +24,9 @@ def test_one_token_from_the_start_is_caught_within_sixteen(token: str) -> None:
 def test_a_loop_in_the_middle_is_caught_within_64_tokens_of_its_start(unit: str) -> None:
     inspector = Inspector()
     start = streamed_into(inspector, PROSE)
-    assert not inspector.corrupt
-    at = streamed_into(inspector, unit * 80)
-    assert inspector.corrupt
+    streamed_into(inspector, unit * 80)
     assert inspector.first_token is not None
-    assert inspector.first_token - start <= 64
-    assert at > start
+    assert start < inspector.first_token <= start + 64
 
 
 def streamed_into(inspector: Inspector, text: str) -> int:
