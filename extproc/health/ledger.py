@@ -207,7 +207,10 @@ class Ledger:
             track = releases[release].tracks.setdefault(context, Track())
             for _, other, each in self.tracks(unit):
                 if other == context and (each is track or each.state is State.QUARANTINE):
-                    each.forget()
+                    if State.QUARANTINE in (each.state, state):
+                        each.forget()
+                    else:  # that others saw nothing does not refute what was seen here
+                        each.clean_run = 0
                     each.state, each.since, each.cause = state, at, cause
         now = self.state(unit, context) if context != ALL else self.unit_state(unit)
         if now is before:

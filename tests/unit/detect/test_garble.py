@@ -91,7 +91,7 @@ def test_odd_but_healthy_text_is_not_corrupt(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_function_words_in_no_order_are_soup(seed: int) -> None:
     rng = random.Random(seed)
-    words = "the of and to in a world English man 4 the the of".split()  # noqa: SIM905
+    words = "the of and to in a world English man 4 the the of".split()
     text = " ".join(rng.choice(words) for _ in range(120))
     assert whole(text, "length").kind is Kind.CORRUPT
 
