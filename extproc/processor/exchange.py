@@ -20,6 +20,11 @@ from extproc.wire import Framing, Reader, Status, UnknownEncoding
 
 log = logging.getLogger(__name__)
 
+BATCH = 8
+BATCH_BYTES = 16384
+"""Messages, or bytes of them, that are read in one go after the release. A loop shows in 64 tokens;
+eight more cost nothing, and reading in one go halves what a token costs."""
+
 _UNCHECKED = Verdict(Kind.UNCHECKED)
 _STREAMS = frozenset({Framing.SSE, Framing.NDJSON})
 
@@ -37,8 +42,10 @@ class Exchange:
         "_reader",
         "_recorded",
         "_services",
+        "_size",
         "_state",
         "_verdict",
+        "_waiting",
         "inspecting",
         "received",
     )
@@ -66,6 +73,8 @@ class Exchange:
         self._recorded = False
         self._marked = False
         self.received = 0
+        self._waiting: list[bytes] = []  # answered, not yet read
+        self._size = 0  # of _waiting, in bytes
         self._inspector: Inspector | None = None
         self._reader: Reader | None = None
         self.inspecting = False
@@ -114,18 +123,38 @@ class Exchange:
         return sse and not self._headers.content_encoding
 
     def feed(self, data: bytes, ended: bool) -> None:
-        """Reads a body message. ``ended``: it is the last."""
+        """Reads a body message now. ``ended``: it is the last."""
         self.received += len(data)
-        if not self.inspecting or self._reader is None or self._inspector is None:
+        self._waiting.append(data)
+        self._read(ended)
+
+    def defer(self, data: bytes) -> None:
+        """Reads a body message that has been answered: together with others, so that the work is
+        done in one go, a few tokens later."""
+        self.received += len(data)
+        self._waiting.append(data)
+        self._size += len(data)
+        if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
+            self._read(False)
+
+    def _read(self, ended: bool) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._size = 0
+        reader, inspector = self._reader, self._inspector
+        if not self.inspecting or reader is None or inspector is None:
             return
         try:
-            self._inspector.feed(self._reader.feed(data))
+            events = reader.feed(waiting[0]) if waiting else []
+            for data in waiting[1:]:
+                events += reader.feed(data)
             if ended:
-                self._inspector.feed(self._reader.finish())
-                self._verdict = self._inspector.finish()
+                events += reader.finish()
+            inspector.feed(events)
+            if ended:
+                self._verdict = inspector.finish()
                 self.inspecting = False
-            elif self._inspector.corrupt or self._reader.stopped:
-                self._verdict = self._inspector.verdict()
+            elif inspector.corrupt or reader.stopped:
+                self._verdict = inspector.verdict()
                 self.inspecting = False
         except Exception:
             # Fail open: our own fault must not become the client's.
@@ -172,6 +201,8 @@ class Exchange:
         if self._recorded:
             return
         self._recorded = True
+        if self._waiting:
+            self._read(False)
         verdict = self._settle()
         unit, release, host = self._identity
         services, facts = self._services, self._facts

@@ -168,7 +168,7 @@ class Stream:
             return await self._judge_first(exchange, body)
         if not self._silent:
             await self._write(replies.CONTINUE_BODY)
-        exchange.feed(body.body, False)
+        exchange.defer(body.body)
         return not exchange.inspecting and await self._farewell(exchange)
 
     async def _judge_first(self, exchange: Exchange, body: Any) -> bool:
