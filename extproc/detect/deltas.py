@@ -14,7 +14,6 @@ from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.repetition import SEPARATORS, data_before
 from extproc.detect.tail import Tail
 
-
 DATA = 6
 """Factor on the limit when data, not prose, stands before."""
 

@@ -33,6 +33,8 @@ MOST_NAMES = 0.3
 """Joints of camel case a word, beyond which the words are identifiers."""
 LONGEST_NAME = 45
 """Letters; what is welded beyond that is no identifier."""
+RECORDS = 4
+"""Lines."""
 JOINT = 0.3
 """Weight of joints beside signs: both together are code sooner."""
 ADDRESSES = 3
@@ -105,6 +107,8 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or text.count("://") >= ADDRESSES
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):
+        return None
+    if _records(text):
         return None
     spoken = _WORD.findall(text.lower())
     n = max(1, len(spoken))
@@ -191,6 +195,15 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         (counts[SPACE] + counts[NEWLINE]) / size,
     )
     return out
+
+
+def _records(text: str) -> bool:
+    """Whether the lines begin alike, most of them: records of some format."""
+    begins = [line.split(None, 1)[0] for line in text.split("\n")[1:] if line.strip()]
+    if len(begins) < RECORDS:
+        return False
+    most = max(map(begins.count, set(begins)))
+    return most >= RECORDS - 1 and most >= 0.5 * len(begins)
 
 
 def _pairs(spoken: list[str], tables: Tables) -> tuple[int, int, int, int]:
