@@ -104,7 +104,7 @@ DEFAULT_LIMITS = RepetitionLimits(
         Unit.LETTER: Limit(64, 64),
         Unit.SEPARATOR: Limit(256, 256),
         Unit.SYMBOL: Limit(64, 64),
-        Unit.SIGNS: Limit(320, 12),
+        Unit.SIGNS: Limit(640, 40),
         Unit.NUMBERS: Limit(1600, 100),
         Unit.SHORT: Limit(128, 13),
         Unit.SHORT_NUMBERED: Limit(640, 40),

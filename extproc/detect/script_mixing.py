@@ -22,6 +22,8 @@ _FRAGMENT = re.compile(
     f"|{_FOREIGN}{{1,6}}(?=[a-z])"
 )
 """Letters beyond Latin, Greek, phonetics and ligatures, glued to a lower-case Latin letter."""
+LOOK_ALIKES = frozenset("аеорсхуіјѕԁһАВЕКМНОРСТХУІЈЅ")
+"""Cyrillic letters that people, not engines, mix into Latin words."""
 
 
 class ScriptMixing:
@@ -62,7 +64,10 @@ class ScriptMixing:
         if latin >= 100 and latin >= 0.94 * (len(read) - read.count(" ")):
             # Once in hundreds of tokens: what was found stays found.
             fresh_text = text[-fresh - 2 :]
-            self._fragments += sum(map(str.isalpha, _FRAGMENT.findall(fresh_text)))
+            self._fragments += sum(
+                found.isalpha() and not LOOK_ALIKES.issuperset(found)
+                for found in _FRAGMENT.findall(fresh_text)
+            )
             if self._fragments:
                 weight = Weight.PROOF if self._fragments >= fragments else Weight.HINT
                 return self._found("sparse", self._fragments, fragments, weight)

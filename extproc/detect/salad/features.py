@@ -35,6 +35,7 @@ LONGEST_NAME = 45
 """Letters; what is welded beyond that is no identifier."""
 RECORDS = 4
 """Lines."""
+_URL = re.compile(r"\w+://\S*")
 JOINT = 0.3
 """Weight of joints beside signs: both together are code sooner."""
 ADDRESSES = 3
@@ -90,6 +91,8 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
 
     ``skip``: a language to leave out (training on text as if its language were not covered).
     """
+    if "://" in text:
+        text = _URL.sub(" ", text)
     codes = points(text)
     size = codes.size
     kind = kinds(codes)
