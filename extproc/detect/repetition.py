@@ -109,7 +109,7 @@ DEFAULT_LIMITS = RepetitionLimits(
         Unit.SHORT: Limit(128, 13),
         Unit.SHORT_NUMBERED: Limit(640, 40),
         Unit.PHRASE: Limit(240, 6),
-        Unit.PARAGRAPH: Limit(300, 3.5),
+        Unit.PARAGRAPH: Limit(420, 4),
         Unit.RECORD: Limit(2400, 40),
         Unit.LONG_RECORD: Limit(3600, 12),
     },

@@ -16,6 +16,7 @@ from extproc.detect.salad.letters import (
     LOWER,
     NEWLINE,
     OTHER,
+    QUOTE,
     SIGN,
     SPACE,
     UPPER,
@@ -47,6 +48,8 @@ _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
 MOST_DIGITS = 0.12
 """Share of digits, beyond which it is data."""
+MOST_QUOTES = 0.1
+"""Share of quotes and hyphens, beyond which it is data."""
 MOST_BLANKS = 0.3
 """Share of blanks within lines, beyond which it is a table."""
 MOST_SIGNS = 0.13
@@ -104,6 +107,7 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or counts[OTHER] > 0.08 * latin
         or latin < 0.4 * size
         or counts[DIGIT] > MOST_DIGITS * size
+        or counts[QUOTE] > MOST_QUOTES * size
         or counts[SPACE] > MOST_BLANKS * size
         or len(_BULLET.findall(text)) >= BULLETS
         or text.count("@") >= ADDRESSES
