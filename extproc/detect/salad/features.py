@@ -27,7 +27,7 @@ from extproc.detect.salad.letters import (
 )
 
 _BULLET = re.compile(r"\n\s*[-*+•] ")
-BULLETS = 4
+BULLETS = 3
 """Bulleted lines in a window, from which on it is a list of names and fragments."""
 _CAMEL = re.compile(r"[a-z][A-Z][a-z]")
 MOST_NAMES = 0.3
