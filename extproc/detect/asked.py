@@ -9,8 +9,10 @@ from extproc.wire import RequestFacts
 UNSEEN = RequestFacts()
 """Of a request whose body was not seen."""
 
-PAGE = 4000
+PAGE, LINES = 4000, 300
 """Characters."""
+
+_ENDLESS = re.compile(r"\b(forever|endless\w*|infinite\w*|never stop\w*|without end)\b", re.I)
 
 _NUMBER = re.compile(r"\d{1,6}(?:[ ,.]\d{3})*(?!\d)")
 _WORDS = {
@@ -90,7 +92,9 @@ class Asked:
             return False
         if self.count and (self._cue or self._names(unit)):
             return copies <= 1.5 * self._count + 2
-        return _PLAIN.search(self._prompt) is not None and span <= PAGE
+        if _ENDLESS.search(self._prompt):
+            return True
+        return span <= LINES and _PLAIN.search(self._prompt) is not None
 
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Whether the prompt speaks of something."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
+from extproc.detect.repetition import data_before
 from extproc.detect.tail import Tail
 
 _CONTROL = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1e]")
@@ -81,7 +82,9 @@ class Decoding:
                 self._hinted = True
                 shape = f"{counts[1]} characters"
                 return Finding(self.name, "mojibake", counts[1], mojibake, Weight.HINT, shape)
-        if counts[2] >= control and counts[2] >= share / 2 * total:
+        # Dumps hold some; prose holds none.
+        least = 2.5 * share if data_before(tail.text) else share / 2
+        if counts[2] >= control and counts[2] >= least * total:
             return self._found("control", counts[2], control)
         if counts[3] >= private_use and counts[3] >= 10 * share * total:
             return self._found("private_use", counts[3], private_use)

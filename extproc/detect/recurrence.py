@@ -153,4 +153,4 @@ def _worded(text: str) -> bool:
     letters = sum(map(str.isalpha, text))
     digits = sum(map(str.isdigit, text))
     code = sum(map(text.count, "{}[]()<>=;_\\\t#$&+`@~%^"))
-    return letters >= 0.45 * size and digits <= 0.08 * size and code <= 0.01 * size
+    return letters >= 0.45 * size and digits <= 0.15 * size and code <= 0.01 * size

@@ -39,7 +39,7 @@ class Salad:
     """Log odds of a window after which the next one is left out."""
 
     def __init__(
-        self, window: float = 2.4, windows: float = 1.1, hint: float = 0.3, on: bool = True
+        self, window: float = 3.4, windows: float = 1.7, hint: float = 0.9, on: bool = True
     ) -> None:
         self._limits = (window, windows, hint)
         self._on = on

@@ -16,6 +16,7 @@ from extproc.detect.salad.letters import (
     LOWER,
     NEWLINE,
     OTHER,
+    QUOTE,
     SIGN,
     SPACE,
     UPPER,
@@ -26,13 +27,16 @@ from extproc.detect.salad.letters import (
 )
 
 _BULLET = re.compile(r"\n\s*[-*+•] ")
-BULLETS = 4
+BULLETS = 3
 """Bulleted lines in a window, from which on it is a list of names and fragments."""
 _CAMEL = re.compile(r"[a-z][A-Z][a-z]")
 MOST_NAMES = 0.3
 """Joints of camel case a word, beyond which the words are identifiers."""
 LONGEST_NAME = 45
 """Letters; what is welded beyond that is no identifier."""
+RECORDS = 4
+"""Lines."""
+_URL = re.compile(r"\w+://\S*")
 JOINT = 0.3
 """Weight of joints beside signs: both together are code sooner."""
 ADDRESSES = 3
@@ -44,6 +48,8 @@ _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 LEAST_LETTERS = 48
 MOST_DIGITS = 0.12
 """Share of digits, beyond which it is data."""
+MOST_QUOTES = 0.1
+"""Share of quotes and hyphens, beyond which it is data."""
 MOST_BLANKS = 0.3
 """Share of blanks within lines, beyond which it is a table."""
 MOST_SIGNS = 0.13
@@ -88,6 +94,8 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
 
     ``skip``: a language to leave out (training on text as if its language were not covered).
     """
+    if "://" in text:
+        text = _URL.sub(" ", text)
     codes = points(text)
     size = codes.size
     kind = kinds(codes)
@@ -99,12 +107,15 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or counts[OTHER] > 0.08 * latin
         or latin < 0.4 * size
         or counts[DIGIT] > MOST_DIGITS * size
+        or counts[QUOTE] > MOST_QUOTES * size
         or counts[SPACE] > MOST_BLANKS * size
         or len(_BULLET.findall(text)) >= BULLETS
         or text.count("@") >= ADDRESSES
         or text.count("://") >= ADDRESSES
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):
+        return None
+    if _records(text):
         return None
     spoken = _WORD.findall(text.lower())
     n = max(1, len(spoken))
@@ -191,6 +202,15 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         (counts[SPACE] + counts[NEWLINE]) / size,
     )
     return out
+
+
+def _records(text: str) -> bool:
+    """Whether the lines begin alike, most of them: records of some format."""
+    begins = [line.split(None, 1)[0] for line in text.split("\n")[1:] if line.strip()]
+    if len(begins) < RECORDS:
+        return False
+    most = max(map(begins.count, set(begins)))
+    return most >= RECORDS - 1 and most >= 0.5 * len(begins)
 
 
 def _pairs(spoken: list[str], tables: Tables) -> tuple[int, int, int, int]:
