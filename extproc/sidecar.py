@@ -10,7 +10,7 @@ import signal
 from extproc.admin import AdminServer, make_app
 from extproc.admin.evidence import evidence_routes
 from extproc.config import Settings
-from extproc.detect import default_catalogue
+from extproc.detect import default_catalogue, prepare
 from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
 from extproc.outlets import Outlets
@@ -98,6 +98,7 @@ class Sidecar:
 
     async def start(self) -> None:
         """Serves on both addresses."""
+        prepare()
         await self._persistence.start()  # nobody is to be told of states before the kept ones
         try:
             await self._admin.start()

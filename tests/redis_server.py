@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import time
 from pathlib import Path
 
+import pytest
+
 from extproc.demo.ports import free_ports
 from extproc.demo.processes import Process, Processes
+
+
+REQUIRED = "SEMANTIC_EXTPROC_TEST_REDIS"
+"""Set where the tests with Redis must not be left out, as CI does."""
 
 
 class RedisServer:
@@ -17,10 +24,10 @@ class RedisServer:
     def __init__(self, folder: Path) -> None:
         binary = shutil.which("redis-server") or shutil.which("valkey-server")
         if binary is None:
-            raise AssertionError(
-                "these tests need a real Redis: apt-get install redis-server (Debian, Ubuntu), "
-                "brew install redis"
-            )
+            missing = "needs a real Redis: apt-get install redis-server (Debian, Ubuntu)"
+            if os.environ.get(REQUIRED):
+                pytest.fail(missing)
+            pytest.skip(missing)
         self._binary = binary
         self._processes = Processes(folder)
         (self.port,) = free_ports(1)
