@@ -13,7 +13,6 @@ import pytest
 from extproc.demo.ports import free_ports
 from extproc.demo.processes import Process, Processes
 
-
 REQUIRED = "SEMANTIC_EXTPROC_TEST_REDIS"
 """Set where the tests with Redis must not be left out, as CI does."""
 
