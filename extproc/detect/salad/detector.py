@@ -15,6 +15,7 @@ from typing import ClassVar
 from extproc.detect.detector import Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.salad.model import model
+from extproc.detect.salad.prose import plain
 from extproc.detect.tail import Tail
 from extproc.wire import Channel
 
@@ -36,7 +37,7 @@ class Salad:
     LEAST = 90
     """Characters below which nothing is said."""
     CALM = -4.0
-    """Log odds of a window after which the next one is left out."""
+    """Log odds of a window after which the next one is left out, and of plain prose."""
 
     def __init__(
         self, window: float = 3.4, windows: float = 1.7, hint: float = 0.9, on: bool = True
@@ -59,12 +60,14 @@ class Salad:
         if self._skip and fresh == self.stride:
             self._skip = False
             return None
-        score = model().score(tail.text[-self.WINDOW :])
+        window_text, weighing = tail.text[-self.WINDOW :], model()
+        calm = plain(window_text, weighing.tables.common)
+        score = self.CALM if calm else weighing.score(window_text)
         last, self._last = self._last, score
         if score is None:
             return None
         # Far from salad, the next half window can wait; the end never does.
-        self._skip = score < self.CALM
+        self._skip = score <= self.CALM
         window, windows, hint = self._limits
         if score >= window:
             return self._found("window", score, window, Weight.PROOF)
