@@ -37,8 +37,8 @@ def test_prose_is_plain() -> None:
         PROSE.replace(" ", ""),
         "\n".join(PROSE.split()),
         PROSE.replace("a", "#"),
-        "\n or and thent>\n\n\n\nMy all, for whichother or alls?\n\n as\n\n years\n\n Hoursper: No",
-        "Der Hafen war still, als sie hinunterging, um nach dem Boot zu sehen, das sie gebracht hatte.",
+        "\n or and thent>\n\n\n\nMy all, for whichother or alls?\n\n as\n\n years\n\n No",
+        "Der Hafen war still, als sie hinunterging, um nach dem Boot zu sehen, das sie brachte.",
     ],
 )
 def test_what_is_not_plain_is_weighed(text: str) -> None:
