@@ -55,7 +55,7 @@ MOST_BLANKS = 0.3
 MOST_SIGNS = 0.13
 """Share of brackets and signs among what is not blank; beyond it is code, or another soup."""
 SCALARS = 24
-BLOCK = 32
+BLOCK = 16
 """Languages looked at together."""
 
 Array = NDArray[np.float32]
