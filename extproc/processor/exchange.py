@@ -62,7 +62,9 @@ class Exchange:
             {
                 what: header(request.response_headers, name)
                 for what, name in services.trusted_headers.items()
-            },
+            }
+            if services.trusted_headers
+            else services.trusted_headers,
         )
         if not self._identity.host:
             self._identity = self._identity._replace(host=facts.address)

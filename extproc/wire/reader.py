@@ -186,8 +186,10 @@ class Reader:
             before = len(out)
             dialect.chunk(event, document, out)
             if len(out) == before + 1 and self._templates < _TEMPLATES:
-                self._templates += 1
-                self._template = learn(dialect, event, data, out[before:]) or self._template
+                template = self._template
+                if template is None or not template.makes(out[before]):
+                    self._templates += 1
+                    self._template = learn(dialect, event, data, out[before:]) or template
 
     def _rest(self, parser: SSEParser | LineParser, out: list[Event]) -> None:
         cut = parser.unfinished

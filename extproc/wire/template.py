@@ -29,6 +29,14 @@ class Template:
         self._least = len(head) + len(tail)
         self._choice, self._channel, _, self._tokens, self._part = event
 
+    def makes(self, event: Event) -> bool:
+        """Whether an event is of the same place as those that this template makes."""
+        return type(event) is Text and (event.choice, event.channel, event.part) == (
+            self._choice,
+            self._channel,
+            self._part,
+        )
+
     def read(self, chunk: bytes) -> Text | None:
         """The event of one whole SSE message, when it fits; None when it has to be parsed."""
         head, tail = self._head, self._tail
