@@ -8,7 +8,7 @@ from typing import Any
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, Histogram, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.detect import Kind
@@ -114,7 +114,7 @@ class _States(Collector):
         self._ledger = ledger
         self._caps = caps
 
-    def collect(self) -> list[GaugeMetricFamily]:
+    def collect(self) -> list[GaugeMetricFamily | CounterMetricFamily]:
         # What shares the name "other" shows the worst of it: a label set may stand there only once.
         states: dict[str, State] = {}
         drained: Counter[str] = Counter()
@@ -138,7 +138,12 @@ class _States(Collector):
             shown[1].add_metric([name], float(drained[name]))
         for key, value in values.items():
             shown[2].add_metric(key, value)
-        return shown
+        pairs = CounterMetricFamily(
+            PREFIX + "pairs", "Corrupt beginnings by what the other attempt was", labels=["corrupt"]
+        )
+        for outcome in ("one", "both", "none"):
+            pairs.add_metric([outcome], float(self._ledger.pairs[outcome]))
+        return [*shown, pairs]
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -52,6 +52,7 @@ async def test_a_corrupt_answer_is_retried_on_the_other_unit(gateway: Make, stre
     assert (g.a.requests, g.b.requests) == (1, 1)
     await g.counted("unit-a", corrupt=1)
     await g.counted("unit-b", clean=1)
+    assert (await g.metrics())['semantic_extproc_pairs_total{corrupt="one"}'] == 1
 
 
 async def test_a_burst_on_a_corrupt_unit_delivers_nothing_corrupt(gateway: Make) -> None:
@@ -169,3 +170,19 @@ async def test_a_wanted_repetition_passes_where_the_request_is_seen(gateway: Mak
         got = await g.ask(stream=streamed, prompt=asked)
         assert got.headers["x-semantic-unit"] == "unit-a"
     assert (await g.ask(stream=True)).headers["x-semantic-unit"] == "unit-b", "nobody asked for it"
+
+
+async def test_a_prompt_that_both_units_answer_badly_charges_neither(gateway: Make) -> None:
+    def eject_nobody(config: dict[str, Any]) -> None:
+        clusters = config["static_resources"]["clusters"]
+        front = next(c for c in clusters if c["name"] == "llm")
+        front["outlier_detection"]["consecutive_5xx"] = 1000
+
+    g = await gateway(BANG, BANG, change=eject_nobody)
+    for _ in range(6):
+        assert (await g.ask()).body == BANG_JSON, "there is nothing better to give"
+    await g.counted("unit-a", corrupt=6)
+    await g.counted("unit-b", corrupt=6)
+    assert (await g.metrics())['semantic_extproc_pairs_total{corrupt="both"}'] == 6
+    for unit in ("unit-a", "unit-b"):
+        assert (await g.unit(unit))["state"] == "pass"
