@@ -91,12 +91,14 @@ class _Admin:
 
     async def quarantine(self, request: web.Request) -> web.Response:
         unit, reason = self._named(request), await _reason(request)
-        self._services.announce(self._services.ledger.hold_out(unit, reason, time.time()))
+        self._services.announce(
+            self._services.ledger.hold_out(unit, reason, self._services.clock())
+        )
         return await self._settled(unit)
 
     async def release(self, request: web.Request) -> web.Response:
         unit, reason = self._named(request), await _reason(request)
-        self._services.announce(self._services.ledger.let_in(unit, reason, time.time()))
+        self._services.announce(self._services.ledger.let_in(unit, reason, self._services.clock()))
         return await self._settled(unit)
 
     async def _settled(self, unit: str) -> web.Response:

@@ -19,7 +19,7 @@ class ChannelText:
     called as often less as their strides are longer.
     """
 
-    __slots__ = ("_blocks", "_deltas", "_detectors", "_found", "_groups", "_pending", "_tail")
+    __slots__ = ("_blocks", "_deltas", "_found", "_groups", "_pending", "_tail")
 
     def __init__(
         self,
@@ -31,7 +31,6 @@ class ChannelText:
         for detector in detectors:
             groups.setdefault(detector.stride // BLOCK, []).append(detector)
         self._groups = sorted(groups.items())
-        self._detectors = detectors
         self._deltas = deltas
         self._found = found
         self._tail = Tail()

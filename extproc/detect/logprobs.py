@@ -18,7 +18,6 @@ class _Choice:
     last: float | None = None
     same: int = 0
     flat: int = 0
-    zero: int = 0
     said: set[str] = field(default_factory=set)
 
 
@@ -36,7 +35,7 @@ class LogprobAnomaly:
     0.0 and lists -9999.0 among alternatives, which none of these count.
     """
 
-    __slots__ = ("_choices", "_echo", "_limits")
+    __slots__ = ("_choices", "_limits")
 
     name: ClassVar[str] = "logprobs"
     reads = (Logprobs,)
@@ -47,15 +46,13 @@ class LogprobAnomaly:
         identical: int = 8,
         clamped: int = 4,
         flat: int = 4,
-        echo: bool = False,
     ) -> None:
         self._limits = (nulls, identical, clamped, flat)
         self._choices: dict[int, _Choice] = {}
-        self._echo = echo
 
     @classmethod
     def create(cls, setting: Setting) -> LogprobAnomaly:
-        return cls(echo=setting.request.echo)
+        return cls()
 
     def feed(self, event: Event) -> Finding | None:
         if type(event) is not Logprobs:

@@ -193,7 +193,11 @@ class Ledger:
     ) -> list[Change]:
         """Takes over a state that another sidecar came to, with all its evidence or the lack of
         it. ``context`` ALL is an operator's word on the whole unit."""
-        before = self.state(unit, context) if context != ALL else self.unit_state(unit)
+
+        def present() -> State:
+            return self.unit_state(unit) if context == ALL else self.state(unit, context)
+
+        before = present()
         if context == ALL:
             self._held.pop(unit, None)
             if state is State.QUARANTINE:
@@ -212,7 +216,7 @@ class Ledger:
                     else:  # that others saw nothing does not refute what was seen here
                         each.clean_run = 0
                     each.state, each.since, each.cause = state, at, cause
-        now = self.state(unit, context) if context != ALL else self.unit_state(unit)
+        now = present()
         if now is before:
             return []
         return [Change(unit, context, ALL, release, before, now, cause, 0.0, at)]
