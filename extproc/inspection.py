@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from extproc.detect import Catalogue, Inspector, Kind, Policy, Verdict
+from extproc.detect import Catalogue, Inspector, Kind, Verdict
 from extproc.wire import Limits, Reader, RequestFacts, Router, Status, UnknownEncoding
 
 OFFLINE = Limits(body=64 << 20, message=8 << 20)
@@ -37,14 +37,13 @@ def judge(
     pieces: Iterable[bytes] | None = None,
     *,
     catalogue: Catalogue | None = None,
-    policy: Policy | None = None,
     router: Router = _ROUTER,
     limits: Limits = OFFLINE,
 ) -> Verdict:
     """The verdict on a response; ``unchecked`` when nothing here can read it.
 
-    ``pieces`` are the body as it arrives; the whole of it at once by default. ``catalogue`` and
-    ``policy`` are what a unit would have; the defaults without them.
+    ``pieces`` are the body as it arrives; the whole of it at once by default. ``catalogue`` is
+    what a unit would have; the default without it.
     """
     headers = exchange.headers
     route = router.route(exchange.path, headers.get("content-type", ""))
@@ -57,7 +56,7 @@ def judge(
     except UnknownEncoding:
         return _UNCHECKED
     facts = RequestFacts.parse(exchange.method, exchange.path, exchange.request_body)
-    inspector = Inspector(catalogue, facts, policy or Policy())
+    inspector = Inspector(catalogue, facts)
     inspector.feed([Status(exchange.status)])
     for piece in (exchange.body,) if pieces is None else pieces:
         inspector.feed(reader.feed(piece))

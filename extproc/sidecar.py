@@ -10,14 +10,14 @@ import signal
 from extproc.admin import AdminServer, make_app
 from extproc.admin.evidence import evidence_routes
 from extproc.config import Settings
-from extproc.detect import default_catalogue, prepare
+from extproc.detect import Catalogue, make_catalogue, prepare
 from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
 from extproc.outlets import Outlets
 from extproc.persistence import Persistence
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
-from extproc.units import ContextClasses, Registry, Unit
+from extproc.units import ContextClasses, Registry
 from extproc.wire import Limits, Router
 
 log = logging.getLogger(__name__)
@@ -25,19 +25,11 @@ log = logging.getLogger(__name__)
 
 def make_services(settings: Settings) -> Services:
     """What all streams share, as ``settings`` want it."""
-    units = [
-        Unit(
-            **unit.model_dump(exclude={"clusters", "fallback", "detectors_off", "sample"}),
-            fallback=tuple(unit.fallback),
-            detectors_off=frozenset(unit.detectors_off),
-        )
-        for unit in settings.units
-    ]
+    units = [unit.unit() for unit in settings.units]
     clusters = {cluster: unit.id for unit in settings.units for cluster in unit.clusters}
     ledger = Ledger(units, HealthSettings(**settings.health.model_dump()))
     metrics = Metrics()
     metrics.watch(ledger)
-    off = frozenset(settings.detectors_off)
     return Services(
         registry=Registry(units, clusters),
         ledger=ledger,
@@ -60,13 +52,16 @@ def make_services(settings: Settings) -> Services:
             what: name for what, name in settings.trusted_headers.model_dump().items() if name
         },
         terminate=settings.late_verdict == "terminate",
-        catalogue=default_catalogue(off),
-        catalogues={
-            unit.id: default_catalogue(off | unit.detectors_off)
-            for unit in units
-            if unit.detectors_off
-        },
+        catalogue=make_catalogue(settings.policy()),
+        catalogues=catalogues(settings),
     )
+
+
+def catalogues(settings: Settings) -> dict[str, Catalogue]:
+    """Of the units that are judged otherwise than the rest."""
+    policies = {unit.id: settings.policy_of(unit.id) for unit in settings.units}
+    common = settings.policy()
+    return {unit: make_catalogue(p) for unit, p in policies.items() if p != common}
 
 
 class Sidecar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from extproc import __version__
+from extproc.cli.baseline import baseline
 from extproc.cli.config import config
 from extproc.cli.demo import demo
 from extproc.cli.detectors import detectors
@@ -39,7 +40,7 @@ def _main(
     pass
 
 
-for command in (demo, serve, config, inspect, detectors):
+for command in (demo, serve, config, inspect, baseline, detectors):
     app.command()(command)
 for question in (status, quarantine, release, evidence):
     app.command(rich_help_panel="A running sidecar")(question)

@@ -7,8 +7,9 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from extproc.cli.exchanges import Problem
     from extproc.detect import Catalogue, Finding, Verdict
     from extproc.inspection import Exchange
+    from extproc.wire import Router
 
 
 class Output(StrEnum):
@@ -46,6 +48,14 @@ def inspect(
         False, "--all", help="List clean and unchecked responses in the table, too."
     ),
     off: list[str] = typer.Option([], "--off", help="A detector to leave out; repeatable."),
+    config: Path | None = typer.Option(
+        None, "--config", "-c", help="A configuration whose paths and policies count."
+    ),
+    unit: str = typer.Option(
+        "",
+        "--unit",
+        help="The unit of --config that answered; else a baseline of the model counts.",
+    ),
 ) -> None:
     """Judge recorded LLM responses, as the sidecar would have.
 
@@ -54,18 +64,14 @@ def inspect(
     Exit codes: 0 nothing corrupt, 1 something corrupt, 2 some input unusable (whatever else).
     """
     from extproc.cli.exchanges import Problem
-    from extproc.detect import default_catalogue
 
-    try:
-        catalogue = default_catalogue(off)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--off") from None
+    rules = read_rules(config, unit, off)
 
     kinds: Counter[str] = Counter()
     problems = 0
     shown: list[tuple[Exchange, Verdict]] = []
     with ExitStack() as stack:
-        for result in _verdicts(paths, split, seed, catalogue, stack):
+        for result in verdicts(paths, split, seed, rules, stack):
             if isinstance(result, Problem):
                 problems += 1
                 typer.echo(str(result), err=True)
@@ -103,11 +109,62 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _verdicts(
-    paths: list[str], split: int, seed: int, catalogue: Catalogue, stack: ExitStack
+@dataclass(frozen=True)
+class Rules:
+    """How exchanges are judged, as a configuration says."""
+
+    router: Router
+    catalogue: Catalogue
+    by_model: Mapping[str, Catalogue]
+
+    def judge(self, exchange: Exchange, pieces: Iterator[bytes]) -> Verdict:
+        """The verdict on an exchange that arrived in ``pieces``."""
+        from extproc.inspection import judge
+
+        catalogue = self.by_model.get(model_of(exchange), self.catalogue)
+        return judge(exchange, pieces, catalogue=catalogue, router=self.router)
+
+
+def model_of(exchange: Exchange) -> str:
+    """The model that the request asks for; "" where that is not known."""
+    body = exchange.request_body
+    model = body.get("model") if isinstance(body, dict) else ""
+    return model if isinstance(model, str) else ""
+
+
+def read_rules(config: Path | None, unit: str, off: list[str]) -> Rules:
+    """The rules of a configuration, of a unit if one is named. Exits with 2 on a bad one."""
+    from extproc.cli.common import load_or_exit
+    from extproc.config import Settings
+    from extproc.detect import Policy, make_catalogue
+    from extproc.wire import Router
+
+    settings = load_or_exit(config) if config else Settings.model_construct()
+    without = Policy(off=frozenset(off))
+    try:
+        common = make_catalogue(settings.policy().under(without))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--off") from None
+    router = Router(settings.paths)
+    if unit:
+        known = [entry.id for entry in settings.units]
+        if unit not in known:
+            there = f"there are: {', '.join(known)}" if known else "give --config a file with units"
+            raise typer.BadParameter(f"no unit {unit!r}; {there}", param_hint="--unit")
+        policy = settings.policy_of(unit).under(without)
+        return Rules(router, make_catalogue(policy), {})
+    baselines = {
+        model: make_catalogue(settings.policy().under(baseline.policy()).under(without))
+        for model, baseline in settings.baselines.items()
+    }
+    return Rules(router, common, baselines)
+
+
+def verdicts(
+    paths: list[str], split: int, seed: int, rules: Rules, stack: ExitStack
 ) -> Iterator[tuple[Exchange, Verdict] | Problem]:
+    """The verdict on each exchange of the files, in order, or why it cannot be used."""
     from extproc.cli.exchanges import Problem, read_exchanges
-    from extproc.inspection import judge
 
     advance = _progress(paths, stack)
     number = 0
@@ -125,7 +182,7 @@ def _verdicts(
                     continue
                 number += 1
                 pieces = cut(item.body, split, random.Random(f"{seed}/{number}"))
-                yield item, judge(item, pieces, catalogue=catalogue)
+                yield item, rules.judge(item, pieces)
 
 
 def cut(body: bytes, most: int, rng: random.Random) -> Iterator[bytes]:

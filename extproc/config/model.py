@@ -10,10 +10,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from extproc.config.base import Bytes, Name, Seconds, TlsModel
 from extproc.config.base import Model as _Model
 from extproc.config.base import address as _address
+from extproc.config.judging import JudgingModel
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
 from extproc.config.stores import FleetModel, StoreModel
-from extproc.detect import default_catalogue
+from extproc.detect import Policy
+from extproc.units import Unit
 from extproc.wire import DIALECTS
 
 
@@ -119,7 +121,7 @@ _EXECUTION_PATH = {
 }
 
 
-class UnitModel(_Model):
+class UnitModel(JudgingModel):
     """One deployment unit."""
 
     id: Name
@@ -141,18 +143,16 @@ class UnitModel(_Model):
     fallback: list[Name] = Field([], description="units that may take its traffic, best first")
     verified: bool = Field(False, description="its present release may take others' traffic")
     sample: Share | None = Field(None, description="sampling.share of this unit")
-    detectors_off: list[str] = Field([], description="detectors that do not judge this unit")
+
+    def unit(self) -> Unit:
+        """The same, as the other rooms know it."""
+        described = self.model_dump(include={"id", "verified", *_EXECUTION_PATH})
+        return Unit(**described, fallback=tuple(self.fallback))
 
     def same_configuration(self, other: UnitModel) -> bool:
         """Whether the other unit runs the same thing, as far as both are described."""
         ours, theirs = (unit.model_dump(include=_EXECUTION_PATH) for unit in (self, other))
         return bool(self.model and self.engine) and ours == theirs
-
-    @field_validator("detectors_off")
-    @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        default_catalogue(names)
-        return names
 
 
 class ContextClassModel(_Model):
@@ -180,7 +180,7 @@ class LogModel(_Model):
     format: Literal["json", "text"] = "json"
 
 
-class Settings(BaseSettings):
+class Settings(JudgingModel, BaseSettings):
     """The whole configuration. SEMANTIC_EXTPROC_GRPC__ADDRESS overrides ``grpc.address``."""
 
     model_config = SettingsConfigDict(
@@ -206,10 +206,22 @@ class Settings(BaseSettings):
     late_verdict: Literal["pass", "terminate"] = Field(
         "pass", description="what becomes of a stream that turns corrupt after its first bytes"
     )
-    detectors_off: list[str] = Field([], description="detectors that judge no unit")
+    baselines: dict[str, JudgingModel] = Field(
+        {}, description="model -> what is ordinary for it (semantic-extproc baseline learns it)"
+    )
     webhooks: list[WebhookModel] = []
     xds: XdsModel = XdsModel()
     log: LogModel = LogModel()
+
+    def policy_of(self, unit: str) -> Policy:
+        """A model's baseline goes over what holds for all, a unit's own settings over both."""
+        policy = self.policy()
+        for entry in self.units:
+            if entry.id == unit:
+                if baseline := self.baselines.get(entry.model):
+                    policy = policy.under(baseline.policy())
+                policy = policy.under(entry.policy())
+        return policy
 
     @classmethod
     def settings_customise_sources(
@@ -222,12 +234,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment wins over the file, which arrives as init arguments."""
         return env_settings, init_settings
-
-    @field_validator("detectors_off")
-    @classmethod
-    def _known(cls, names: list[str]) -> list[str]:
-        default_catalogue(names)
-        return names
 
     @field_validator("paths")
     @classmethod

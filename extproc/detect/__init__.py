@@ -1,13 +1,19 @@
 """Events -> findings -> verdict. Pure and incremental: no clock, no I/O."""
 
-from extproc.detect.catalogue import Catalogue, Entry, default_catalogue, entries, reason_names
+from extproc.detect.catalogue import (
+    Catalogue,
+    Entry,
+    entries,
+    make_catalogue,
+    policy_problems,
+    reason_names,
+)
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
 from extproc.detect.inspector import Inspector
-from extproc.detect.policy import Baseline, Policy
+from extproc.detect.policy import Policy, learn
 from extproc.detect.salad import prepare
 
 __all__ = [
-    "Baseline",
     "Catalogue",
     "Entry",
     "Finding",
@@ -16,8 +22,10 @@ __all__ = [
     "Policy",
     "Verdict",
     "Weight",
-    "default_catalogue",
     "entries",
+    "learn",
+    "make_catalogue",
+    "policy_problems",
     "prepare",
     "reason_names",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from extproc.detect.combination import NAME as COMBINATION
 from extproc.detect.decoding import Decoding
 from extproc.detect.deltas import SameDelta
 from extproc.detect.detector import DeltaDetector, EventDetector, Setting, TextDetector
@@ -15,6 +17,7 @@ from extproc.detect.emptiness import Emptiness
 from extproc.detect.integrity import Integrity
 from extproc.detect.logprobs import LogprobAnomaly
 from extproc.detect.nonfinite import NonFiniteValues
+from extproc.detect.policy import DEFAULT_POLICY, Policy
 from extproc.detect.recurrence import Recurrence
 from extproc.detect.repetition import Repetition
 from extproc.detect.salad import Salad
@@ -24,6 +27,7 @@ from extproc.detect.soup import FunctionWordSoup, NoOrder, SymbolSoup
 from extproc.detect.special_tokens import SpecialTokens
 from extproc.detect.structure import Structure
 from extproc.detect.stutter import Stutter
+from extproc.detect.thresholds import paths, thresholds, with_thresholds
 from extproc.detect.tokenizer_marks import TokenizerMarks
 from extproc.detect.vectors import Vectors
 from extproc.detect.whitespace import WhitespaceRunaway
@@ -88,6 +92,8 @@ class Catalogue:
     text: tuple[Callable[[Setting], TextDetector], ...]
     deltas: tuple[Callable[[Setting], DeltaDetector], ...]
     event: tuple[Callable[[Setting], EventDetector], ...]
+    policy: Policy = DEFAULT_POLICY
+    """What their findings count."""
 
     def text_detectors(self, setting: Setting) -> list[TextDetector]:
         """Fresh ones for a channel."""
@@ -102,16 +108,49 @@ class Catalogue:
         return [make(setting) for make in self.event]
 
 
-def default_catalogue(off: Iterable[str] = ()) -> Catalogue:
-    """All detectors but those named in ``off``. Raises ValueError for an unknown name."""
-    off = frozenset(off)
-    if unknown := sorted(off - ALL.keys()):
-        raise ValueError(f"no such detector: {', '.join(unknown)}; known: {', '.join(ALL)}")
+def make_catalogue(policy: Policy = DEFAULT_POLICY) -> Catalogue:
+    """The detectors as a policy wants them. Raises ValueError for a name that nothing has."""
+    if problems := policy_problems(policy):
+        raise ValueError("; ".join(problems))
+    changed: dict[str, dict[str, float]] = {}
+    for path, value in policy.thresholds.items():
+        detector, _, rest = path.partition(".")
+        changed.setdefault(detector, {})[rest] = value
 
     def on(kinds: dict[str, type[Any]]) -> tuple[Callable[[Setting], Any], ...]:
-        return tuple(kind.create for name, kind in kinds.items() if name not in off)
+        return tuple(
+            with_thresholds(kind, changed.get(name, {})).create
+            for name, kind in kinds.items()
+            if name not in policy.off
+        )
 
-    return Catalogue(on(TEXT_DETECTORS), on(DELTA_DETECTORS), on(EVENT_DETECTORS))
+    return Catalogue(on(TEXT_DETECTORS), on(DELTA_DETECTORS), on(EVENT_DETECTORS), policy)
+
+
+def policy_problems(policy: Policy) -> list[str]:
+    """What a policy names that is not there, in words; empty when all is."""
+    problems = []
+    if unknown := sorted(policy.off - ALL.keys()):
+        problems.append(f"no such detector: {', '.join(unknown)}; known: {', '.join(ALL)}")
+    reasons = {entry.name: reason_names(entry) for entry in entries()}
+    reasons[COMBINATION] = ["garble"]
+    for name in sorted(policy.hints | policy.ordinary):
+        detector, _, reason = name.partition(".")
+        if detector not in reasons:
+            problems.append(f"no such detector: {detector}; known: {', '.join(reasons)}")
+        elif reason and reason not in reasons[detector]:
+            known = ", ".join(reasons[detector])
+            problems.append(f"{detector} has no reason {reason}; known: {known}")
+    for path in sorted(policy.thresholds):
+        detector, _, rest = path.partition(".")
+        if detector not in ALL:
+            problems.append(f"no such detector: {detector}; known: {', '.join(ALL)}")
+        elif rest not in (known_paths := paths(ALL[detector])):
+            known = ", ".join(get_close_matches(rest, known_paths, 5, 0.4) or known_paths)
+            problems.append(
+                f"{detector} has no threshold {rest or '(unnamed)'}; there are: {known or 'none'}"
+            )
+    return problems
 
 
 def entries() -> list[Entry]:
@@ -125,21 +164,10 @@ def entries() -> list[Entry]:
         for name, kind in kinds.items():
             about = (inspect.getmodule(kind).__doc__ or "").strip().split("\n\n")[0]
             reasons = inspect.cleandoc(kind.__doc__ or "")
-            out.append(Entry(name, reads, about, reasons, _thresholds(kind)))
+            out.append(Entry(name, reads, about, reasons, thresholds(kind)))
     return out
 
 
 def reason_names(entry: Entry) -> list[str]:
     """The names that a detector's description puts in double backquotes, in order."""
     return list(dict.fromkeys(re.findall(r"``([a-z0-9_*]+)``", entry.reasons)))
-
-
-def _thresholds(kind: type) -> dict[str, object]:
-    out: dict[str, object] = {}
-    for name, parameter in inspect.signature(kind).parameters.items():
-        value = parameter.default
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            out[name] = value
-        elif is_dataclass(value) and not isinstance(value, type) and name == "limits":
-            out.update(asdict(value))
-    return out

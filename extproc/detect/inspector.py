@@ -6,23 +6,22 @@ from collections.abc import Iterable
 
 from extproc.detect.asked import Asked
 from extproc.detect.beginning import Beginning
-from extproc.detect.catalogue import Catalogue, default_catalogue
+from extproc.detect.catalogue import Catalogue, make_catalogue
 from extproc.detect.channel import ChannelText
 from extproc.detect.combination import two_hints_fit
 from extproc.detect.detector import Ending, EventDetector, Setting
 from extproc.detect.excuses import excused
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
-from extproc.detect.policy import DEFAULT_POLICY, Policy
 from extproc.wire import Channel, Event, Finish, RequestFacts, Scores, Text, ToolCall, Usage, Vector
 
-_DEFAULT = default_catalogue()
+_DEFAULT = make_catalogue()
 
 
 class Inspector:
     """Judges one response. Channels, choices and tool calls are judged apart.
 
-    ``request``: what was asked, if it is known. ``policy``: the unit's own rules; its ``off`` is
-    read here only when no catalogue is given.
+    ``catalogue``: the unit's own, all detectors by default. ``request``: what was asked, if it is
+    known.
 
     ``corrupt`` may be read after every feed and never goes back to False. Not to be used after
     ``finish`` but for reading.
@@ -54,12 +53,11 @@ class Inspector:
         self,
         catalogue: Catalogue | None = None,
         request: RequestFacts | None = None,
-        policy: Policy = DEFAULT_POLICY,
     ) -> None:
         if catalogue is None:
-            catalogue = default_catalogue(policy.off) if policy.off else _DEFAULT
+            catalogue = _DEFAULT
         self._catalogue = catalogue
-        self._policy = policy
+        self._policy = catalogue.policy
         request = request or RequestFacts()
         self._setting = Setting(request, Channel.CONTENT, Asked(request))
         self._event_detectors = catalogue.event_detectors(self._setting)
@@ -157,8 +155,6 @@ class Inspector:
 
     def _found(self, finding: Finding) -> None:
         weighed = self._policy.weigh(finding)
-        if weighed is None:
-            return
         if weighed.weight is Weight.PROOF and weighed.detector in self._excused:
             weighed = weighed._replace(weight=Weight.HINT)
         proof = weighed.weight is Weight.PROOF

@@ -10,69 +10,54 @@ from extproc.detect.finding import Finding, Weight
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """What is ordinary for one model: factors on thresholds, and reasons that prove nothing here.
-
-    ``factors``: a finding of that name counts only when its value is at least so many times its
-    threshold. ``ordinary``: findings of that name become notes: this model does so when healthy.
-    Both are keyed ``detector.reason``.
-    """
-
-    factors: Mapping[str, float] = field(default_factory=dict)
-    ordinary: frozenset[str] = frozenset()
-
-    def weigh(self, finding: Finding) -> Finding | None:
-        """The finding as it counts for this model, None if it does not."""
-        name = finding.name
-        if name in self.ordinary:
-            return finding._replace(weight=Weight.NOTE)
-        factor = self.factors.get(name)
-        if factor is not None and finding.value < factor * finding.threshold:
-            return None
-        return finding
-
-    @classmethod
-    def learn(
-        cls, healthy: Iterable[Iterable[Finding]], rate: float = 0.02, least: int = 3
-    ) -> Baseline:
-        """From the findings of responses that are known to be healthy: one entry a response.
-
-        A reason found in more than ``rate`` of them, and in ``least``, is ordinary.
-        """
-        counts: Counter[str] = Counter()
-        total = 0
-        for findings in healthy:
-            total += 1
-            counts.update({finding.name for finding in findings})
-        return cls(
-            ordinary=frozenset(
-                name for name, count in counts.items() if count >= least and count > rate * total
-            )
-        )
-
-
-NO_BASELINE = Baseline()
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
-    """A unit's own rules.
+    """The rules of one unit, or what is ordinary for one model.
 
-    ``off``: detectors that do not run. ``hints``: names (``detector`` or ``detector.reason``)
-    whose proofs count as hints. ``baseline``: of the model.
+    ``off``: detectors that do not run. ``thresholds``: ``detector.path`` -> value, in place of the
+    default. ``hints``: names whose proofs count as hints. ``ordinary``: names whose findings prove
+    nothing here and become notes. A name is ``detector`` or ``detector.reason``.
     """
 
     off: frozenset[str] = frozenset()
+    thresholds: Mapping[str, float] = field(default_factory=dict)
     hints: frozenset[str] = frozenset()
-    baseline: Baseline = NO_BASELINE
+    ordinary: frozenset[str] = frozenset()
 
-    def weigh(self, finding: Finding) -> Finding | None:
-        """The finding as it counts for this unit, None if it does not."""
+    def weigh(self, finding: Finding) -> Finding:
+        """The finding with the weight that it has here."""
+        if finding.detector in self.ordinary or finding.name in self.ordinary:
+            return finding._replace(weight=Weight.NOTE)
         if finding.weight is Weight.PROOF and (
             finding.detector in self.hints or finding.name in self.hints
         ):
-            finding = finding._replace(weight=Weight.HINT)
-        return finding if self.baseline is NO_BASELINE else self.baseline.weigh(finding)
+            return finding._replace(weight=Weight.HINT)
+        return finding
+
+    def under(self, other: Policy) -> Policy:
+        """Both together; where both set a threshold, the other's counts."""
+        return Policy(
+            self.off | other.off,
+            {**self.thresholds, **other.thresholds},
+            self.hints | other.hints,
+            self.ordinary | other.ordinary,
+        )
 
 
 DEFAULT_POLICY = Policy()
+
+
+def learn(healthy: Iterable[Iterable[Finding]], rate: float = 0.02, least: int = 3) -> Policy:
+    """A model's baseline from the findings of responses known to be healthy, one entry a response.
+
+    A reason that speaks against more than ``rate`` of them, and against ``least``, is ordinary.
+    """
+    counts: Counter[str] = Counter()
+    total = 0
+    for findings in healthy:
+        total += 1
+        counts.update({f.name for f in findings if f.weight is not Weight.NOTE})
+    return Policy(
+        ordinary=frozenset(
+            name for name, count in counts.items() if count >= least and count > rate * total
+        )
+    )

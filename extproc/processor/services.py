@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from extproc.detect import Catalogue, Kind, default_catalogue
+from extproc.detect import Catalogue, Kind, make_catalogue
 from extproc.health import ALL, Change, Evidence, Ids, Ledger, Limiter, Response, Subject
 from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy
@@ -46,7 +46,7 @@ class Services:
     terminate: bool = False
     """Whether a stream that turns corrupt after its release is ended in band."""
 
-    catalogue: Catalogue = field(default_factory=default_catalogue)
+    catalogue: Catalogue = field(default_factory=make_catalogue)
     catalogues: Mapping[str, Catalogue] = field(default_factory=dict)
     """Catalogues of units with a policy of their own."""
 

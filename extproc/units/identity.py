@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._|:/@+=-]{0,126}[A-Za-z0-9])?")
@@ -39,8 +39,6 @@ class Unit:
 
     verified: bool = False
     """Whether the operator vouches for the release it runs now."""
-
-    detectors_off: frozenset[str] = field(default_factory=frozenset)
 
 
 class Serving(NamedTuple):

@@ -136,3 +136,56 @@ def test_the_catalogue_is_listed() -> None:
     assert table.exit_code == 0
     assert len(names) == len(set(names)) > 5
     assert all(name in table.stdout for name in names)
+
+
+def of_model(name: str, exchange: dict[str, Any], model: str) -> dict[str, Any]:
+    request = {**exchange["request"], "body": {"model": model, "messages": []}}
+    return {**exchange, "id": name, "request": request}
+
+
+def verdict(*args: str) -> list[str]:
+    return [json.loads(line)["verdict"] for line in run(*args, "--output", "json")[1].splitlines()]
+
+
+def test_a_configuration_says_how_its_units_and_models_are_judged(tmp_path: Path) -> None:
+    config = tmp_path / "extproc.yaml"
+    config.write_text(
+        "paths: {/llm/talk: openai.chat}\n"
+        "units: [{id: mild, detectors_off: [repetition, recurrence, deltas]}, {id: plain}]\n"
+        "baselines: {stammerer: {ordinary: [repetition, recurrence, deltas]}}\n"
+    )
+    path = write(
+        tmp_path / "x.jsonl",
+        CORRUPT,
+        of_model("m", CORRUPT, "stammerer"),
+        {**CORRUPT, "request": {"method": "POST", "path": "/llm/talk"}},
+    )
+    assert verdict(path) == ["corrupt", "corrupt", "corrupt"]
+    assert verdict(path, "--config", str(config)) == ["corrupt", "unchecked", "corrupt"]
+    assert verdict(path, "--config", str(config), "--unit", "mild")[0] == "clean"
+    code, _, err = run(path, "--config", str(config), "--unit", "other")
+    assert code == 2
+    assert "there are: mild, plain" in err
+
+
+def test_a_baseline_is_learnt_and_can_be_used(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        *(of_model(str(n), CORRUPT, "stammerer") for n in range(5)),
+        *(of_model(str(n), CLEAN, "speaker") for n in range(5)),
+    )
+    result = CliRunner().invoke(app, ["baseline", path])
+    assert result.exit_code == 0, result.stderr
+    assert "speaker: 5 answers: nothing that stands out" in result.stderr
+    config = tmp_path / "extproc.yaml"
+    config.write_text(result.stdout)
+    assert set(verdict(path, "--config", str(config))) == {"unchecked", "clean"}
+
+
+def test_a_baseline_of_no_model_is_asked_for_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", *[CORRUPT] * 3)
+    result = CliRunner().invoke(app, ["baseline", path])
+    assert (result.exit_code, result.stdout) == (2, "baselines: {}\n")
+    assert "3 requests name no model" in result.stderr
+    result = CliRunner().invoke(app, ["baseline", path, "--model", "m"])
+    assert "m:\n    ordinary:" in result.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.public import tokens_of
-from extproc.detect import Inspector, Policy, Verdict
+from extproc.detect import Inspector, Policy, Verdict, make_catalogue
 from extproc.detect.policy import DEFAULT_POLICY
 from extproc.wire import Channel, Event, Finish, RequestFacts, Text, Usage
 
@@ -32,7 +32,7 @@ def whole(
     policy: Policy = DEFAULT_POLICY,
 ) -> Verdict:
     """The verdict on a whole body of one text."""
-    inspector = Inspector(request=request, policy=policy)
+    inspector = Inspector(make_catalogue(policy), request)
     inspector.feed([Text(0, channel, text), Finish(0, ending)])
     if tokens >= 0:
         inspector.feed([Usage(-1, tokens)])

@@ -7,16 +7,19 @@ import json
 import pytest
 
 from extproc.detect import (
-    Baseline,
     Finding,
     Inspector,
     Kind,
     Policy,
     Weight,
-    default_catalogue,
     entries,
+    learn,
+    make_catalogue,
     reason_names,
 )
+from extproc.detect.catalogue import ALL
+from extproc.detect.detector import Setting
+from extproc.detect.thresholds import paths, with_thresholds
 from extproc.wire import (
     Cause,
     Channel,
@@ -185,22 +188,58 @@ def test_a_policy_turns_detectors_off_and_proofs_into_hints() -> None:
     assert whole("!" * 300, "length", policy=off).kind is Kind.CLEAN
     hints = Policy(hints=frozenset({"repetition.unfinished"}))
     assert whole("!" * 300, "length", policy=hints).kind is Kind.SUSPECT
-    with pytest.raises(ValueError, match="no such detector: typo"):
-        default_catalogue(["typo"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [
+        (Policy(off=frozenset({"typo"})), "no such detector: typo"),
+        (Policy(hints=frozenset({"typo.x"})), "no such detector: typo"),
+        (Policy(ordinary=frozenset({"repetition.typo"})), "repetition has no reason typo"),
+        (Policy(thresholds={"repetition.mid.typo": 1}), r"repetition has no threshold mid\.typo"),
+        (Policy(thresholds={"repetition": 1}), r"no threshold \(unnamed\)"),
+        (Policy(thresholds={"typo.x": 1}), "no such detector: typo"),
+    ],
+)
+def test_a_policy_that_names_what_is_not_there_is_refused(policy: Policy, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        make_catalogue(policy)
 
 
 def test_a_baseline_learns_what_is_ordinary_for_a_model() -> None:
     finding = Finding("structure", "schema", 1, 1, Weight.HINT)
-    learnt = Baseline.learn([[finding]] * 5 + [[]] * 45)
-    assert learnt.ordinary == {"structure.schema"}
-    assert not Baseline.learn([[finding]] * 2 + [[]] * 48).ordinary
-    policy = Policy(baseline=Baseline(ordinary=frozenset({"repetition.unfinished"})))
+    assert learn([[finding]] * 5 + [[]] * 45).ordinary == {"structure.schema"}
+    assert not learn([[finding]] * 2 + [[]] * 48).ordinary
+    assert not learn([[finding._replace(weight=Weight.NOTE)]] * 50).ordinary
+    policy = Policy(ordinary=frozenset({"repetition.unfinished"}))
     assert whole("no " * 40, "length", policy=policy).kind is Kind.UNCHECKED
 
 
-def test_a_baseline_moves_thresholds() -> None:
-    policy = Policy(baseline=Baseline(factors={"repetition.unfinished": 50.0}))
-    assert whole("ha ho hi " * 14, "length", policy=policy).kind is Kind.CLEAN
+def test_a_policy_moves_thresholds() -> None:
+    text = "The vote was close." + " " * 200
+    alone = frozenset(ALL) - {"whitespace"}
+    assert whole(text, "length", policy=Policy(off=alone)).kind is Kind.CORRUPT
+    policy = Policy(off=alone, thresholds={"whitespace.end": 300})
+    assert whole(text, "length", policy=policy).kind is Kind.CLEAN
+    assert whole(text + " " * 101, "length", policy=policy).kind is Kind.CORRUPT
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_every_threshold_of_every_detector_can_be_moved(name: str) -> None:
+    kind = ALL[name]
+    for path, value in paths(kind).items():
+        changed = with_thresholds(kind, {path: value + 7})
+        assert paths(changed) == {**paths(kind), path: value + 7}
+        assert type(changed.create(Setting())).__name__ == kind.__name__
+
+
+def test_of_two_policies_the_one_above_sets_the_threshold() -> None:
+    model = Policy(off=frozenset({"salad"}), thresholds={"whitespace.mid": 1, "whitespace.end": 2})
+    unit = Policy(hints=frozenset({"stutter"}), thresholds={"whitespace.mid": 3})
+    both = model.under(unit)
+    assert both.thresholds == {"whitespace.mid": 3, "whitespace.end": 2}
+    assert both.off == {"salad"}
+    assert both.hints == {"stutter"}
 
 
 def test_two_hints_of_garble_make_a_proof() -> None:
@@ -226,8 +265,6 @@ def test_every_detector_is_listed_with_reasons_and_thresholds() -> None:
 def test_the_catalogue_names_every_reason_that_the_code_gives() -> None:
     import inspect
     import re
-
-    from extproc.detect.catalogue import ALL
 
     for entry in entries():
         source = inspect.getsource(ALL[entry.name])
