@@ -2,6 +2,7 @@
 # make test    checks, then every test
 # make bench   what inspection costs, as ratios to a server that does nothing
 # make protos  the classes of protos/, after a change there
+# make fuzz    coverage-guided fuzzing of what reads bytes, a minute a target
 # make simulate   how soon faults are found, and how often healthy units are blamed
 
 SHELL := /bin/sh
@@ -10,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format protos bench simulate accuracy clean help
+.PHONY: demo test check format protos bench fuzz simulate accuracy clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -55,6 +56,10 @@ protos:
 
 bench: $(READY)
 	@$(BIN)/python -m bench.edge $(ARGS)
+
+fuzz: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,fuzz]'
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 simulate: $(READY)
 	@$(BIN)/python -m bench.health $(ARGS)

@@ -1,0 +1,83 @@
+"""Writes the seeds that come from the samples: ``python -m tests.fuzz.make_seeds``."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+
+import brotli
+from backports import zstd
+
+from extproc.wire import DIALECTS, Framing
+from tests.unit.wire.samples import SAMPLES
+from tests.unit.wire.samples.build import delta, sse
+
+SEEDS = Path(__file__).with_name("seeds")
+
+
+def seeds() -> dict[str, bytes]:
+    """Name -> bytes. Each kind of hostile body that has a name, beside the samples."""
+    dialects, framings = sorted(DIALECTS), list(Framing)
+    out: dict[str, bytes] = {}
+    for name, sample in SAMPLES.items():
+        head = bytes([dialects.index(sample.dialect), framings.index(sample.framing), 0, 3])
+        safe = name.replace("/", "-").replace(" ", "-")
+        out[f"wire/{safe}"] = out[f"detectors/{safe}"] = head + sample.body
+    chat = dialects.index("openai.chat")
+    body = sse(*(delta(content="!") for _ in range(40)), delta(finish="length"))
+    for at, pack in (
+        (1, gzip.compress),
+        (2, zlib.compress),
+        (3, brotli.compress),
+        (4, zstd.compress),
+    ):
+        out[f"wire/encoded-{at}"] = bytes([chat, 0, at, 7]) + pack(body)
+    out["wire/bomb"] = bytes([chat, 0, 1, 200]) + gzip.compress(b"data: x\n\n" * 100_000)
+    out["detectors/deep"] = bytes([chat, 2, 0, 5]) + b'{"choices":' * 2000
+    out["detectors/surrogates"] = bytes([chat, 0, 0, 5]) + (
+        b'data: {"choices":[{"delta":{"content":"\\ud83d\\udc00\\ud800x\\udfff"}}]}\n\n' * 9
+    )
+    out["detectors/empty-events"] = bytes([chat, 0, 0, 60]) + b"data:\n\n" * 2000
+    out["detectors/one-giant-event"] = bytes([chat, 0, 0, 60]) + b"data: " + b"x" * 9000
+    out["detectors/nan"] = bytes([chat, 2, 0, 1]) + (
+        b'{"choices":[{"logprobs":{"content":[{"token":"a","logprob":NaN},{"logprob":-1e999}]}}]}'
+    )
+    out["request/schema"] = json.dumps(
+        {
+            "messages": [{"role": "user", "content": "repeat ha 50 times"}],
+            "response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}},
+        }
+    ).encode()
+    out["request/tools"] = b'{"tools":[{"function":{"name":"f","parameters":{"type":1}}}],"n":1e9}'
+    exchange = {
+        "id": 1,
+        "request": {"method": "POST", "path": "/v1/chat/completions", "body": {}},
+        "response": {"status": 200, "headers": {"content-type": "text/event-stream"}, "body": "x"},
+    }
+    line = json.dumps(exchange).encode() + b"\n"
+    out["exchanges/lines"] = b"\0" + line * 2 + b"{}\n[]\n"
+    out["exchanges/zipped"] = b"\5" + gzip.compress(line)
+    out["exchanges/har"] = (
+        b"\2" + b'{"log":{"entries":[{"request":{"url":"http://x/y"},"response":{}}]}}'
+    )
+    path = b"/v1/chat/completions"
+    head = b"\x1f".join((b"200", b"text/event-stream", b"", path))
+    tokens = [sse(delta(content=word), done=False) for word in ("The", " vote", " was", " close")]
+    out["stream/healthy"] = b"\x1e".join((head, *tokens, b"data: [DONE]\n\n", b""))
+    out["stream/corrupt"] = b"\x1e".join((head, *[sse(delta(content="!"), done=False)] * 20, b""))
+    out["stream/injected"] = b"\x1e".join(
+        (b"200!\x1ftext/html\r\nx-evil: 1\x1f\x1f/\r\nx-semantic-unit: b", b"<p>", b"")
+    )
+    out["stream/zipped"] = b"\x1e".join(
+        (b"\x1f".join((b"200", b"application/json", b"gzip", path)), b"\x1f\x8b\x08", b"")
+    )
+    return out
+
+
+if __name__ == "__main__":
+    for name, data in seeds().items():
+        path = SEEDS / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
