@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-
 from extproc.config import Settings
 from extproc.config.signals import EndpointModel, RuntimeKeyModel, WebhookModel, XdsModel
 from extproc.health import State
 from extproc.processor import Services, Tls
 from extproc.processor.server import credentials
 from extproc.signals import answer
-from extproc.signals.webhooks import SecretFile, Target, Webhooks
+from extproc.signals.secret import secret
+from extproc.signals.webhooks import Target, Webhooks
 from extproc.signals.xds import Cluster, Endpoint, Hard, Topology, Weight, XdsServer
 
 
@@ -52,20 +50,11 @@ def _target(hook: WebhookModel) -> Target:
         frozenset(State(name) for name in hook.states),
         tuple(hook.units),
         hook.verdicts,
-        _secret(hook),
+        secret(hook.secret_env, hook.secret_file),
         hook.timeout,
         hook.attempts,
         hook.queue,
     )
-
-
-def _secret(hook: WebhookModel) -> Callable[[], bytes] | None:
-    if hook.secret_file is not None:
-        return SecretFile(hook.secret_file)
-    if hook.secret_env:
-        value = os.environ[hook.secret_env].encode()
-        return lambda: value
-    return None
 
 
 def _xds(settings: XdsModel, address: str, services: Services) -> XdsServer:

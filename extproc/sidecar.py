@@ -9,6 +9,8 @@ import signal
 
 from extproc.admin import AdminServer, make_app
 from extproc.admin.evidence import evidence_routes
+from extproc.admin.guard import is_loopback
+from extproc.admin.server import tls_context
 from extproc.config import Settings
 from extproc.detect import Catalogue, make_catalogue, prepare
 from extproc.health import HealthSettings, Ledger
@@ -17,6 +19,7 @@ from extproc.outlets import Outlets
 from extproc.persistence import Persistence
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
+from extproc.signals.secret import secret
 from extproc.units import ContextClasses, Registry
 from extproc.wire import Limits, Router
 
@@ -86,9 +89,20 @@ class Sidecar:
             ),
             self.services,
         )
-        app = make_app(self.services, lambda: self._serving)
+        admin = settings.admin
+        app = make_app(
+            self.services,
+            lambda: self._serving,
+            is_loopback(admin.address),
+            secret(admin.token_env, admin.token_file),
+        )
         app.add_routes(evidence_routes(self._persistence))
-        self._admin = AdminServer(app, settings.admin.address)
+        files = admin.tls
+        self._admin = AdminServer(
+            app,
+            admin.address,
+            tls_context(files.cert_file, files.key_file, files.client_ca_file) if files else None,
+        )
         self._addresses = (grpc.address, settings.admin.address)
 
     async def start(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from extproc.admin.guard import guard
 from extproc.admin.rollouts import rollout_routes
 from extproc.health import Severity, severity
 from extproc.processor import Services
@@ -21,9 +22,15 @@ MAX_NAME = 64
 """Characters of the name that an operator goes by; it is said, not proven."""
 
 
-def make_app(services: Services, serving: Callable[[], bool]) -> web.Application:
-    """The application. ``serving`` tells whether the gRPC server takes streams."""
-    app = web.Application(client_max_size=64 << 10)
+def make_app(
+    services: Services,
+    serving: Callable[[], bool],
+    loopback: bool = True,
+    token: Callable[[], bytes] | None = None,
+) -> web.Application:
+    """The application. ``serving`` tells whether the gRPC server takes streams; ``loopback`` and
+    ``token`` are the guard's."""
+    app = web.Application(client_max_size=64 << 10, middlewares=[guard(loopback, token)])
     admin = _Admin(services, serving)
     app.add_routes(
         [

@@ -5,23 +5,36 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import ssl
 from http.client import HTTPException
 from typing import Any, NoReturn
 from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 import typer
 
 ENVIRONMENT = "SEMANTIC_EXTPROC_ADMIN_URL"
 """Not SEMANTIC_EXTPROC_ADMIN: that would be the setting ``admin`` of a sidecar."""
 
+TOKEN = "SEMANTIC_EXTPROC_ADMIN_TOKEN"
+"""The token that changes need where admin.token_env or admin.token_file is set."""
+
+CA, CERT, KEY = (f"SEMANTIC_EXTPROC_ADMIN_{name}" for name in ("CA_FILE", "CERT_FILE", "KEY_FILE"))
+"""PEM files, for a sidecar whose admin port speaks TLS."""
+
 DEFAULT = "http://127.0.0.1:18081"
 SECONDS = 5.0
 COMPLETION_SECONDS = 0.5
 
 Admin: Any = typer.Option(
-    DEFAULT, "--admin", envvar=ENVIRONMENT, metavar="URL", help="The sidecar's admin address."
+    DEFAULT,
+    "--admin",
+    envvar=ENVIRONMENT,
+    metavar="URL",
+    help=f"The sidecar's admin address. If it needs a token for changes, put it into {TOKEN}; "
+    f"if it speaks TLS with a certificate authority of your own, its file into {CA} (and your own "
+    f"certificate into {CERT} and {KEY}).",
 )
 
 
@@ -43,8 +56,8 @@ class Api:
     def __init__(self, url: str, seconds: float = SECONDS) -> None:
         self.url = url.rstrip("/") if "://" in url else f"http://{url.rstrip('/')}"
         self._seconds = seconds
-        # The admin API is inside: a proxy for the outside has no business with it.
-        self._opener = build_opener(ProxyHandler({}))
+        self._opener: OpenerDirector | None = None
+        self._token = os.environ.get(TOKEN, "").strip()
 
     def get(self, path: str) -> Any:
         """The JSON at ``path``."""
@@ -61,6 +74,12 @@ class Api:
     def _ask(self, path: str, body: bytes | None) -> Any:
         try:
             request = Request(self.url + path, body, {"Content-Type": "application/json"})
+            if self._token:
+                request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+            if self._opener is None:
+                # The admin API is inside: a proxy for the outside has no business with it.
+                tls = _tls() if self.url.startswith("https:") else None
+                self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls))
             with self._opener.open(request, timeout=self._seconds) as answer:
                 return json.loads(answer.read())
         except HTTPError as error:
@@ -75,6 +94,13 @@ class Api:
                 f"Is it running, and is that its admin.address? Name another with --admin URL or "
                 f"{ENVIRONMENT}."
             ) from None
+
+
+def _tls() -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=os.environ.get(CA) or None)
+    if cert := os.environ.get(CERT):
+        context.load_cert_chain(cert, os.environ.get(KEY) or None)
+    return context
 
 
 def leave(problem: Unreachable | Refused) -> NoReturn:

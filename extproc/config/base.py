@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,16 @@ def readable(path: Path | None) -> Path | None:
         except OSError as error:
             raise ValueError(f"cannot be read: {error.strerror}") from None
     return path
+
+
+def check_secret(name: str, variable: str, file: Path | None) -> None:
+    """That a secret given by ``<name>_env`` or ``<name>_file`` is there. Raises ValueError."""
+    if variable and file:
+        raise ValueError(f"{name}_env and {name}_file exclude each other")
+    if variable and not os.environ.get(variable):
+        raise ValueError(f"{name}_env: {variable} is not set in the environment")
+    if file and (readable(file) or file).read_bytes().strip() == b"":
+        raise ValueError(f"{name}_file: the file is empty")
 
 
 def address(value: str, unix: bool) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from extproc.config.base import Bytes, Name, Seconds, TlsModel
+from extproc.config.base import Bytes, Name, Seconds, TlsModel, check_secret
 from extproc.config.base import Model as _Model
 from extproc.config.base import address as _address
 from extproc.config.judging import JudgingModel
@@ -38,14 +39,22 @@ class GrpcModel(_Model):
 
 
 class AdminModel(_Model):
-    """The HTTP server for metrics, health checks and the API. It has no authentication."""
+    """The HTTP server for metrics, health checks and the API."""
 
     address: str = Field("127.0.0.1:18081", description='"host:port" or ":port"')
+    tls: TlsModel | None = None
+    token_env: str = Field("", description="environment variable with the token that writes need")
+    token_file: Path | None = Field(None, description="file with it; read again when it changes")
 
     @field_validator("address")
     @classmethod
     def _check(cls, value: str) -> str:
         return _address(value, unix=False)
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        check_secret("token", self.token_env, self.token_file)
+        return self
 
 
 class HoldModel(_Model):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from extproc.config.base import Model, Name, TlsModel, address, readable
+from extproc.config.base import Model, Name, TlsModel, address, check_secret
 from extproc.units import ID
 
 StateName = Literal["pass", "observe", "quarantine"]
@@ -43,19 +42,9 @@ class WebhookModel(Model):
             raise ValueError("write http://... or https://...")
         return url
 
-    @field_validator("secret_file")
-    @classmethod
-    def _readable(cls, path: Path | None) -> Path | None:
-        return readable(path)
-
     @model_validator(mode="after")
     def _one_secret(self) -> Self:
-        if self.secret_env and self.secret_file:
-            raise ValueError("secret_env and secret_file exclude each other")
-        if self.secret_env and not os.environ.get(self.secret_env):
-            raise ValueError(f"secret_env: {self.secret_env} is not set in the environment")
-        if self.secret_file and not self.secret_file.read_bytes().strip():
-            raise ValueError("secret_file: the file is empty")
+        check_secret("secret", self.secret_env, self.secret_file)
         return self
 
 

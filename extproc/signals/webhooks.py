@@ -15,10 +15,8 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
@@ -86,21 +84,6 @@ def payload(record: Evidence) -> bytes:
         "evidence": record.as_dict(),
     }
     return json.dumps(content, allow_nan=False).encode()
-
-
-class SecretFile:
-    """The secret in a file, also after the file was replaced; while it cannot be read, the last
-    one. Raises OSError when it cannot be read at first."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._last = path.read_bytes().strip()
-
-    def __call__(self) -> bytes:
-        """The secret now."""
-        with suppress(OSError):
-            self._last = self._path.read_bytes().strip() or self._last
-        return self._last
 
 
 class Webhooks:

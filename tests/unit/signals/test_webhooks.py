@@ -18,7 +18,8 @@ from extproc.detect import Finding, Kind
 from extproc.health import State
 from extproc.health.evidence import Evidence, Subject
 from extproc.signals import Metrics
-from extproc.signals.webhooks import SecretFile, Target, Webhooks, payload, signature
+from extproc.signals.secret import SecretFile
+from extproc.signals.webhooks import Target, Webhooks, payload, signature
 from tests.unit.signals.mesh import until
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
