@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 
+from extproc import __version__
 from extproc.admin import AdminServer, make_app
 from extproc.admin.evidence import evidence_routes
 from extproc.admin.guard import is_loopback
@@ -25,16 +26,21 @@ from extproc.wire import Limits, Router
 
 log = logging.getLogger(__name__)
 
+TICK = 1.0
+"""Seconds between two looks at what time alone settles."""
+
 
 def make_services(settings: Settings) -> Services:
     """What all streams share, as ``settings`` want it."""
     units = [unit.unit() for unit in settings.units]
     clusters = {cluster: unit.id for unit in settings.units for cluster in unit.clusters}
     ledger = Ledger(units, HealthSettings(**settings.health.model_dump()))
+    registry = Registry(units, clusters)
     metrics = Metrics()
-    metrics.watch(ledger)
+    metrics.watch(ledger, registry)
+    metrics.build_info.labels(__version__).set(1)
     return Services(
-        registry=Registry(units, clusters),
+        registry=registry,
         ledger=ledger,
         metrics=metrics,
         contexts=ContextClasses(
@@ -145,8 +151,11 @@ class Sidecar:
         log.info("stopped")
 
     async def _tick(self) -> None:
+        now = asyncio.get_running_loop().time
         while True:
-            await asyncio.sleep(1.0)
+            due = now() + TICK
+            await asyncio.sleep(TICK)
+            self.services.metrics.loop_lag.observe(max(0.0, now() - due))
             try:
                 self.services.tick()
             except Exception:

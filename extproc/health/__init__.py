@@ -3,7 +3,7 @@
 from extproc.health.evidence import Evidence, Ids, Limiter, Subject
 from extproc.health.ledger import Ledger
 from extproc.health.report import ALL, Change, HealthSettings, Response
-from extproc.health.severity import Severity, severity
+from extproc.health.severity import Severity, severity, standby
 from extproc.health.states import Signal, State
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "State",
     "Subject",
     "severity",
+    "standby",
 ]

@@ -33,16 +33,21 @@ def severity(unit: str, ledger: Ledger, registry: Registry, context: str = "") -
 
     if state(unit) is not State.QUARANTINE:
         return Severity.NONE
-    known = registry.get(unit)
-    fallbacks = known.fallback if known is not None else ()
-    for name in fallbacks:
-        other = registry.get(name)
-        if other is not None and other.verified and state(name) is not State.QUARANTINE:
-            break
-    else:
+    if not standby(unit, ledger, registry, context):
         return Severity.SOFT
     quarantined = [each.id for each in registry if ledger.unit_state(each.id) is State.QUARANTINE]
     first_out = sorted(quarantined, key=lambda name: (ledger.since(name), name))
     allowed = ledger.settings.max_quarantined * sum(1 for _ in registry)
     place = first_out.index(unit) + 1 if unit in first_out else len(first_out) + 1
     return Severity.HARD if place <= allowed else Severity.SOFT
+
+
+def standby(unit: str, ledger: Ledger, registry: Registry, context: str = "") -> str:
+    """The first verified fallback of ``unit`` that is well, "" if there is none."""
+    known = registry.get(unit)
+    for name in known.fallback if known is not None else ():
+        other = registry.get(name)
+        state = ledger.state(name, context) if context else ledger.unit_state(name)
+        if other is not None and other.verified and state is not State.QUARANTINE:
+            return name
+    return ""

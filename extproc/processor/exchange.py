@@ -7,6 +7,7 @@ here is caught here: the response then passes uninspected, and a metric says so.
 from __future__ import annotations
 
 import logging
+from enum import StrEnum
 from typing import Any
 
 from extproc.detect import Inspector, Kind, Verdict
@@ -29,6 +30,31 @@ _UNCHECKED = Verdict(Kind.UNCHECKED)
 _STREAMS = frozenset({Framing.SSE, Framing.NDJSON})
 
 
+class Unread(StrEnum):
+    """Why a response was not judged."""
+
+    SAMPLED = "sampled"
+    """``sampling.share`` left it out."""
+
+    FORMAT = "format"
+    """No dialect reads this path and content type, such as a list of models."""
+
+    ENCODING = "encoding"
+    """A content encoding that nobody here knows."""
+
+    EMPTY = "empty"
+    """It had no body."""
+
+    CUT = "cut"
+    """It ended before its end: the client left, or the engine broke the connection."""
+
+    UNREADABLE = "unreadable"
+    """Its body was no answer in the form that was expected, or passed a limit."""
+
+    FAULT = "fault"
+    """A fault of our own."""
+
+
 class Exchange:
     """One response. ``inspecting`` turns False when nothing more needs to be read."""
 
@@ -46,6 +72,7 @@ class Exchange:
         "_state",
         "_verdict",
         "_waiting",
+        "_why",
         "inspecting",
         "received",
     )
@@ -77,6 +104,7 @@ class Exchange:
         self._size = 0  # of _waiting, in bytes
         self._inspector: Inspector | None = None
         self._reader: Reader | None = None
+        self._why = Unread.EMPTY
         self.inspecting = False
         if self._headers.marked:
             services.metrics.spoofed.labels(self._identity.unit).inc()
@@ -91,16 +119,20 @@ class Exchange:
         if self._facts.attempt <= 1 and not services.sampler.takes(
             unit, host, self._context, self._state
         ):
+            self._why = Unread.SAMPLED
             return
         route = services.router.route(path, headers.content_type)
         if route is None:
+            self._why = Unread.FORMAT
             return
         try:
             self._reader = Reader(
                 route.new_dialect(), route.framing, headers.content_encoding, services.limits
             )
         except UnknownEncoding:
+            self._why = Unread.ENCODING
             return
+        self._why = Unread.CUT
         catalogue = services.catalogues.get(self._identity.unit, services.catalogue)
         self._inspector = Inspector(catalogue, asking.facts(path))
         self._inspector.feed((Status(headers.status),))
@@ -152,14 +184,17 @@ class Exchange:
             inspector.feed(events)
             if ended:
                 self._verdict = inspector.finish()
+                self._why = Unread.UNREADABLE
                 self.inspecting = False
             elif inspector.corrupt or reader.stopped:
                 self._verdict = inspector.verdict()
+                self._why = Unread.UNREADABLE
                 self.inspecting = False
         except Exception:
             # Fail open: our own fault must not become the client's.
             log.exception("inspection failed; the response passes uninspected")
             self._services.metrics.errors.labels("inspect").inc()
+            self._why = Unread.FAULT
             self._verdict = _UNCHECKED
             self.inspecting = False
 
@@ -206,6 +241,8 @@ class Exchange:
         verdict = self._settle()
         unit, release, host = self._identity
         services, facts = self._services, self._facts
+        if verdict.kind is Kind.UNCHECKED:
+            services.metrics.unchecked.labels(unit, self._why.value).inc()
         try:
             services.record(
                 Response(

@@ -14,8 +14,10 @@ from prometheus_client.registry import Collector
 from extproc.detect import Kind
 from extproc.health import Change, Ledger, Response, State
 from extproc.health.states import worst
+from extproc.signals.cover import Cover
 from extproc.signals.keeping import Keeping
 from extproc.signals.labels import CLASSES, RELEASES, UNITS, Cap, Capped
+from extproc.units import Registry
 
 PREFIX = "semantic_extproc_"
 
@@ -42,6 +44,7 @@ class Metrics:
         self._responses = counter(
             "responses", "Responses by verdict", "unit", "release", "class", "verdict"
         )
+        self.unchecked = counter("unchecked", "Responses not judged, by reason", "unit", "reason")
         self._findings = counter("findings", "Findings by reason", "unit", "detector", "reason")
         self._changes = counter("state_changes", "State changes", "unit", "class", "state", "cause")
         self.marked = counter("marked", "Responses marked corrupt before a byte was sent", "unit")
@@ -62,6 +65,12 @@ class Metrics:
             buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
             registry=self.registry,
         )
+        self.loop_lag = Histogram(
+            PREFIX + "event_loop_lag_seconds",
+            "How late the event loop woke for its tick, once a second",
+            buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+            registry=self.registry,
+        )
         self.open_streams = Gauge(
             PREFIX + "open_streams", "Responses being read", registry=self.registry
         )
@@ -75,6 +84,9 @@ class Metrics:
         )
         self.xds_responses = counter("xds_responses", "Resources sent to Envoys", "type")
         self.xds_refusals = counter("xds_refusals", "Resources that an Envoy refused", "type")
+        self.build_info = Gauge(
+            PREFIX + "build_info", "1 for the running version", ("version",), registry=self.registry
+        )
 
     def response(self, response: Response) -> None:
         """Counts one judged response."""
@@ -93,9 +105,11 @@ class Metrics:
         cause = change.cause.partition(":")[0]
         self._changes.labels(change.unit, change.context, change.after.value, cause).inc()
 
-    def watch(self, ledger: Ledger) -> None:
-        """Exports the states and e-values of ``ledger`` whenever metrics are read."""
+    def watch(self, ledger: Ledger, registry: Registry) -> None:
+        """Exports the states and e-values of ``ledger``, and how the units of ``registry`` are
+        covered, whenever metrics are read."""
         self.registry.register(_States(ledger, self._caps))
+        self.registry.register(Cover(ledger, registry, self._caps["unit"]))
 
 
 def exemplar(traceparent: str) -> dict[str, str] | None:

@@ -27,9 +27,9 @@ Client = TestClient[Request, Application]
 
 @pytest.fixture
 def services() -> Services:
-    ledger, metrics = Ledger(UNITS), Metrics()
-    metrics.watch(ledger)
-    return Services(Registry(UNITS), ledger, metrics)
+    ledger, registry, metrics = Ledger(UNITS), Registry(UNITS), Metrics()
+    metrics.watch(ledger, registry)
+    return Services(registry, ledger, metrics)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from extproc.health import Ledger, Response
 from extproc.signals import Metrics
 from extproc.signals.labels import OTHER, RELEASES, UNITS, Cap
 from extproc.signals.metrics import exemplar
+from extproc.units import Registry, Unit
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -51,7 +52,7 @@ def test_the_first_values_of_a_label_keep_their_names(values: list[str], most: i
 
 def test_units_and_releases_without_end_make_no_series_without_end() -> None:
     metrics, ledger = Metrics(), Ledger()
-    metrics.watch(ledger)
+    metrics.watch(ledger, Registry())
     for number in range(RELEASES + UNITS):
         each = response(f"unit-{number}", f"release-{number}")
         metrics.response(each)
@@ -106,3 +107,31 @@ def test_any_header_leaves_metrics_readable(header: str) -> None:
     metrics = Metrics()
     metrics.response(response(traceparent=header))
     assert openmetrics(metrics)
+
+
+def test_metrics_tell_how_a_unit_is_covered_and_how_it_is_out() -> None:
+    units = [
+        Unit("a", release="r", fallback=("b",)),
+        Unit("b", release="r", verified=True),
+        Unit("c", release="r", fallback=("d",)),
+        Unit("d", release="r"),
+    ]
+    metrics, ledger, registry = Metrics(), Ledger(units), Registry(units)
+    metrics.watch(ledger, registry)
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"semantic_extproc_{name}", labels)
+
+    assert value("fallback_ready", unit="a") == 1
+    assert value("fallback_ready", unit="c") == 0, "d is not verified"
+    assert value("fallback_ready", unit="b") is None, "b has no fallback, on purpose"
+    assert [value("unit_verified", unit=name) for name in "abcd"] == [0, 1, 0, 0]
+    ledger.hold_out("a", "test", 1.0)
+    ledger.hold_out("c", "test", 2.0)
+    assert value("quarantine_mode", unit="a", mode="hard") == 1
+    assert value("quarantine_mode", unit="a", mode="soft") == 0
+    assert value("quarantine_mode", unit="c", mode="soft") == 1
+    assert value("quarantine_mode", unit="b", mode="hard") == 0
+    ledger.hold_out("b", "test", 3.0)
+    assert value("fallback_ready", unit="a") == 0
+    assert value("quarantine_mode", unit="a", mode="soft") == 1
