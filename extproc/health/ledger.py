@@ -5,56 +5,41 @@ Pure: time comes with each record. One writer at a time; nothing here awaits.
 Rules:
 - Evidence is charged to the smallest thing that explains it: the request (pairs.py), its source
   (sources.py), the host, the unit in one context class.
-- A unit's state in a class is the worst over the releases it is known to run: during a rollout
-  its hosts run two. When a release is met for the first time, what was held against the earlier
-  ones is dropped, because they are being replaced; evidence that still arrives counts anew.
-- What an operator says stands above all of it, until the operator takes it back.
+- When a release is met for the first time, what was held against the earlier ones is dropped,
+  because they are being replaced; evidence that still arrives counts anew.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from extproc.detect import Kind
 from extproc.health.blame import Charge, culprit
 from extproc.health.edetector import steps_to_multiples, steps_to_rates
 from extproc.health.pairs import Pairs
-from extproc.health.rates import Rates
 from extproc.health.report import ALL, Change, HealthSettings, Response
 from extproc.health.sources import Sources
-from extproc.health.states import Signal, State, after, worst
+from extproc.health.states import Signal, State, after
 from extproc.health.track import Host, Release, Track
+from extproc.health.word import Word
 from extproc.units import Unit
 
 RELEASES_KEPT = 4
 """Releases of one unit that are told apart; a rollout has two, a hasty rollback three."""
 
-VERSION = 1
-"""Of ``snapshot``."""
 
-
-class Ledger:
+class Ledger(Word):
     """Health of all units."""
 
     def __init__(
         self, units: Iterable[Unit] = (), settings: HealthSettings = HealthSettings()
     ) -> None:
-        self.settings = settings
-        units = list(units)
-        self._units: dict[str, OrderedDict[str, Release]] = {}
+        super().__init__(units, settings)
         self._sources: dict[str, Sources] = {}
-        self._held: dict[str, tuple[str, float]] = {}  # unit -> an operator's reason, and when
         self._pairs: Pairs[Response] = Pairs(settings.pair_seconds)
-        self._rates = Rates(units, settings, self._track_of_latest)
         self.pairs: Counter[str] = Counter()
         """How pairs came out: ``one`` unit was corrupt, ``both`` were, or there was ``none``."""
-
-        for unit in units:
-            releases = self._releases(unit.id)
-            if unit.release:
-                releases[unit.release] = Release()
 
     # -- what arrives ---------------------------------------------------------------------------
 
@@ -95,143 +80,6 @@ class Ledger:
             self.pairs["none"] += 1
             changes += self._charge(response._replace(at=at), paired=False)
         return changes
-
-    # -- what is known --------------------------------------------------------------------------
-
-    def state(self, unit: str, context: str) -> State:
-        """The state of a unit in one context class."""
-        return State.QUARANTINE if unit in self._held else self.class_state(unit, context)
-
-    def class_state(self, unit: str, context: str) -> State:
-        """The same by the evidence alone, whatever an operator says."""
-        releases = self._units.get(unit)
-        if not releases:
-            return State.PASS
-        tracks = (release.tracks.get(context) for release in releases.values())
-        return worst([track.state for track in tracks if track is not None])
-
-    def cause(self, unit: str, context: str) -> str:
-        """What brought a class to its state."""
-        state = self.class_state(unit, context)
-        tracks = [track for _, name, track in self.tracks(unit) if name == context]
-        return next((track.cause for track in reversed(tracks) if track.state is state), "")
-
-    def unit_state(self, unit: str) -> State:
-        """The state of a unit as a whole: its worst class, or its best where the mesh can route
-        classes apart."""
-        if unit in self._held:
-            return State.QUARANTINE
-        classes = {context for _, context, _ in self.tracks(unit)}
-        states = [self.state(unit, context) for context in classes]
-        if self.settings.classes_routed and State.QUARANTINE in states:
-            states = [state for state in states if state is not State.QUARANTINE] or states
-        return worst(states)
-
-    def host_drained(self, unit: str, host: str) -> bool:
-        """Whether one host of a unit is held out alone."""
-        return any(
-            (found := release.hosts.get(host)) is not None and found.drained
-            for release in self._units.get(unit, {}).values()
-        )
-
-    def release(self, unit: str) -> str:
-        """The release met last by a unit, "" if none."""
-        return next(reversed(self._units[unit]), "") if unit in self._units else ""
-
-    def tracks(self, unit: str) -> list[tuple[str, str, Track]]:
-        """(release, class, track) of all that is known of a unit."""
-        releases = self._units.get(unit, OrderedDict())
-        return [
-            (name, context, track)
-            for name, release in releases.items()
-            for context, track in release.tracks.items()
-        ]
-
-    def hosts(self, unit: str) -> dict[str, Host]:
-        """The hosts of a unit's latest release."""
-        releases = self._units.get(unit)
-        return next(reversed(releases.values())).hosts if releases else {}
-
-    @property
-    def units(self) -> list[str]:
-        """Ids of the units in the book."""
-        return list(self._units)
-
-    def held(self, unit: str) -> str | None:
-        """The reason an operator gave for holding a unit out, or None."""
-        return self._held[unit][0] if unit in self._held else None
-
-    def since(self, unit: str) -> float:
-        """Unix time from which a unit is in the state it is in; 0 if it never was in another."""
-        if unit in self._held:
-            return self._held[unit][1]
-        state = self.unit_state(unit)
-        times = [track.since for _, _, track in self.tracks(unit) if track.state is state]
-        return min(times, default=0.0)
-
-    def baseline(self, unit: str, context: str) -> float:
-        """The corrupt rate that a unit is tested against in a class."""
-        return self._rates.corrupt(unit, context)
-
-    # -- what operators say -----------------------------------------------------------------------
-
-    def hold_out(self, unit: str, reason: str, at: float) -> list[Change]:
-        """An operator's quarantine: it stays until ``let_in``."""
-        before = self.unit_state(unit)
-        self._held[unit] = reason, at
-        return self._by_hand(unit, before, reason, at)
-
-    def let_in(self, unit: str, reason: str, at: float) -> list[Change]:
-        """An operator's release: all evidence is dropped, the unit starts again in ``observe``."""
-        before = self.unit_state(unit)
-        self._held.pop(unit, None)
-        self._reset(unit, f"operator: {reason}", at)
-        return self._by_hand(unit, before, reason, at)
-
-    def impose(
-        self, unit: str, context: str, state: State, release: str, cause: str, at: float
-    ) -> list[Change]:
-        """Takes over a state that another sidecar came to, with all its evidence or the lack of
-        it. ``context`` ALL is an operator's word on the whole unit."""
-
-        def present() -> State:
-            return self.unit_state(unit) if context == ALL else self.state(unit, context)
-
-        before = present()
-        if context == ALL:
-            self._held.pop(unit, None)
-            if state is State.QUARANTINE:
-                self._held[unit] = cause, at
-            else:
-                self._reset(unit, cause, at)
-        else:
-            releases = self._releases(unit)
-            if not releases or release not in releases:
-                releases[release] = Release()
-            track = releases[release].tracks.setdefault(context, Track())
-            for _, other, each in self.tracks(unit):
-                if other == context and (each is track or each.state is State.QUARANTINE):
-                    if State.QUARANTINE in (each.state, state):
-                        each.forget()
-                    else:  # that others saw nothing does not refute what was seen here
-                        each.clean_run = 0
-                    each.state, each.since, each.cause = state, at, cause
-        now = present()
-        if now is before:
-            return []
-        return [Change(unit, context, ALL, release, before, now, cause, 0.0, at)]
-
-    def _reset(self, unit: str, cause: str, at: float) -> None:
-        for release in self._releases(unit).values():
-            for host in release.hosts.values():
-                host.drained = False
-            for track in release.tracks.values():
-                self._restart(track, cause, at)
-
-    def _by_hand(self, unit: str, before: State, reason: str, at: float) -> list[Change]:
-        now = self.unit_state(unit)
-        cause = f"operator: {reason}"
-        return [Change(unit, ALL, ALL, self.release(unit), before, now, cause, 0.0, at)]
 
     # -- blame ----------------------------------------------------------------------------------
 
@@ -335,7 +183,7 @@ class Ledger:
             release.hosts = {name: Host(h.answers, h.corrupt) for name, h in release.hosts.items()}
             for context, track in release.tracks.items():
                 before = track.state
-                self._restart(track, "new release", response.at)
+                track.restart("new release", response.at)
                 if before is not track.state:
                     changes.append(
                         Change(
@@ -348,15 +196,6 @@ class Ledger:
         releases[response.release] = Release(watched=not first)
         return changes
 
-    @staticmethod
-    def _restart(track: Track, cause: str, at: float) -> None:
-        track.forget()
-        track.state = after(track.state, Signal.RELEASED)
-        track.since, track.cause = at, cause
-
-    def _releases(self, unit: str) -> OrderedDict[str, Release]:
-        return self._units.setdefault(unit, OrderedDict())
-
     def _source(self, unit: str) -> Sources:
         return self._sources.setdefault(unit, Sources())
 
@@ -366,39 +205,3 @@ class Ledger:
             state = State.OBSERVE if release.watched else State.PASS
             track = release.tracks[response.context] = Track(state, response.at)
         return track
-
-    def _track_of_latest(self, unit: str, context: str) -> Track | None:
-        releases = self._units.get(unit)
-        return next(reversed(releases.values())).tracks.get(context) if releases else None
-
-    # -- to outlive the process -----------------------------------------------------------------
-
-    def snapshot(self) -> dict[str, Any]:
-        """All that must outlive the process, as JSON values."""
-        return {
-            "version": VERSION,
-            "held": {unit: list(word) for unit, word in self._held.items()},
-            "units": {
-                unit: {name: release.as_dict() for name, release in releases.items()}
-                for unit, releases in self._units.items()
-            },
-        }
-
-    def restore(self, book: dict[str, Any]) -> None:
-        """Takes back a snapshot. Raises ValueError, and changes nothing, if it cannot be read."""
-        if book.get("version") != VERSION:
-            raise ValueError(f"a book of version {book.get('version')!r}, not {VERSION}")
-        try:
-            units = {
-                str(unit): OrderedDict(
-                    (str(name), Release.from_dict(release)) for name, release in releases.items()
-                )
-                for unit, releases in book["units"].items()
-            }
-            held = {
-                str(unit): (str(reason), float(at)) for unit, (reason, at) in book["held"].items()
-            }
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"a book that cannot be read: {error!r}") from None
-        self._units.update(units)
-        self._held = held

@@ -9,7 +9,7 @@ from typing import Any
 from extproc.detect import Kind
 from extproc.health.baseline import Baseline, Tally
 from extproc.health.edetector import EDetector
-from extproc.health.states import State
+from extproc.health.states import Signal, State, after
 
 
 @dataclass(slots=True)
@@ -34,6 +34,12 @@ class Track:
         self.suspect.reset()
         self.charged.clear()
         self.clean_run = 0
+
+    def restart(self, cause: str, at: float) -> None:
+        """Begins again, watched: a new release, passed probes or an operator's release."""
+        self.forget()
+        self.state = after(self.state, Signal.RELEASED)
+        self.since, self.cause = at, cause
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
