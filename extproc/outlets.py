@@ -50,6 +50,7 @@ def _target(hook: WebhookModel) -> Target:
         frozenset(State(name) for name in hook.states),
         tuple(hook.units),
         hook.verdicts,
+        hook.verifications,
         secret(hook.secret_env, hook.secret_file),
         hook.timeout,
         hook.attempts,

@@ -11,15 +11,10 @@ from prometheus_client.exposition import choose_encoder
 
 from extproc.admin.guard import guard
 from extproc.admin.rollouts import rollout_routes
-from extproc.health import Severity, severity
+from extproc.admin.words import read_json, why, word_routes
+from extproc.health import Ledger, Severity, severity
 from extproc.processor import Services
 from extproc.signals import answer
-
-MAX_REASON = 500
-"""Characters of an operator's reason that are kept."""
-
-MAX_NAME = 64
-"""Characters of the name that an operator goes by; it is said, not proven."""
 
 
 def make_app(
@@ -41,6 +36,7 @@ def make_app(
             web.get("/api/units/{unit}", admin.unit),
             web.post("/api/units/{unit}/quarantine", admin.quarantine),
             web.post("/api/units/{unit}/release", admin.release),
+            *word_routes(services, admin.named, admin.settled),
             *rollout_routes(admin.described),
         ]
     )
@@ -94,29 +90,31 @@ class _Admin:
         return web.json_response({"units": [self._describe(name) for name in names]})
 
     async def unit(self, request: web.Request) -> web.Response:
-        return web.json_response(self._describe(self._named(request)))
+        return web.json_response(self._describe(self.named(request)))
 
     async def quarantine(self, request: web.Request) -> web.Response:
-        unit, reason = self._named(request), await _reason(request)
+        unit, reason = self.named(request), why(await read_json(request))
         self._services.announce(
             self._services.ledger.hold_out(unit, reason, self._services.clock())
         )
-        return await self._settled(unit)
+        return await self.settled(unit)
 
     async def release(self, request: web.Request) -> web.Response:
-        unit, reason = self._named(request), await _reason(request)
+        unit, reason = self.named(request), why(await read_json(request))
         self._services.announce(self._services.ledger.let_in(unit, reason, self._services.clock()))
-        return await self._settled(unit)
+        return await self.settled(unit)
 
-    async def _settled(self, unit: str) -> web.Response:
+    async def settled(self, unit: str) -> web.Response:
+        """The unit as it is now, once that is durable."""
         durable = await self._services.keep()
         return web.json_response({**self._describe(unit), "durable": durable})
 
     def described(self, request: web.Request) -> dict[str, Any]:
         """The unit that a request names."""
-        return self._describe(self._named(request))
+        return self._describe(self.named(request))
 
-    def _named(self, request: web.Request) -> str:
+    def named(self, request: web.Request) -> str:
+        """The id in the path. Raises HTTPNotFound."""
         unit = request.match_info["unit"]
         if self._services.registry.get(unit) is None and unit not in self._services.ledger.units:
             raise web.HTTPNotFound(text=f"no unit has the id {unit!r}; see /api/units\n")
@@ -145,7 +143,8 @@ class _Admin:
             "since": ledger.since(unit) or None,
             "mode": None if how is Severity.NONE else how.value,
             "held_by_operator": ledger.held(unit),
-            "verified": bool(known and known.verified),
+            "verified": ledger.verified(unit),
+            "verification": _verification(ledger, unit),
             "fallback": list(known.fallback) if known else [],
             "classes": classes,
             "hosts": {
@@ -157,19 +156,8 @@ class _Admin:
         }
 
 
-async def _reason(request: web.Request) -> str:
-    # A JSON content type keeps a web page in an operator's browser from posting here unasked.
-    if request.content_type != "application/json":
-        raise web.HTTPUnsupportedMediaType(text='send {"reason": "..."} as application/json\n')
-    try:
-        content = await request.json()
-    except ValueError:
-        raise web.HTTPBadRequest(text="the body is no JSON\n") from None
-    reason = content.get("reason") if isinstance(content, dict) else None
-    if not isinstance(reason, str) or not reason.strip():
-        raise web.HTTPBadRequest(text='"reason" must say why; it is kept for the record\n')
-    by = content.get("by")
-    if not isinstance(by, str):
-        by = ""
-    who = " ".join(by.split())[:MAX_NAME]
-    return " ".join(reason.split())[:MAX_REASON] + (f" (by {who})" if who else "")
+def _verification(ledger: Ledger, unit: str) -> dict[str, Any] | None:
+    said = ledger.verification(unit)
+    if said is None:
+        return None
+    return {"release": said.release, "until": said.until, "at": said.at, "cause": said.cause}

@@ -26,6 +26,9 @@ class WebhookModel(Model):
     states: list[StateName] = Field([], description="changes to these states; all without any")
     units: list[str] = Field([], description="ids or patterns such as llama-*; all without any")
     verdicts: bool = Field(False, description="single corrupt verdicts as well")
+    verifications: bool = Field(
+        True, description="what is said of fallbacks: verified, withdrawn, lapsed"
+    )
     secret_env: str = Field("", description="environment variable with the signing secret")
     secret_file: Path | None = Field(None, description="file with it; read again when it changes")
     timeout: Annotated[float, Field(gt=0, le=60)] = Field(5, description="seconds an attempt")

@@ -2,9 +2,10 @@
 
 from extproc.health.evidence import Evidence, Ids, Limiter, Subject
 from extproc.health.ledger import Ledger
-from extproc.health.report import ALL, Change, HealthSettings, Response
+from extproc.health.report import ALL, Change, HealthSettings, Probes, Response
 from extproc.health.severity import Severity, severity, standby
 from extproc.health.states import Signal, State
+from extproc.health.verification import Verification
 
 __all__ = [
     "ALL",
@@ -14,11 +15,13 @@ __all__ = [
     "Ids",
     "Ledger",
     "Limiter",
+    "Probes",
     "Response",
     "Severity",
     "Signal",
     "State",
     "Subject",
+    "Verification",
     "severity",
     "standby",
 ]

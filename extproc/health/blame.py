@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from extproc.health.report import ALL
 from extproc.health.track import Release, Track
 
 
@@ -22,6 +23,6 @@ def culprit(release: Release, track: Track) -> Charge:
     """
     guilty = [host for host, weight in track.charged.items() if weight > 0]
     siblings = [name for name, host in release.hosts.items() if host.answers and name not in guilty]
-    if len(guilty) == 1 and siblings and not release.drained:
+    if len(guilty) == 1 and guilty != [ALL] and siblings and not release.drained:
         return Charge.HOST
     return Charge.UNIT

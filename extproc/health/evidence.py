@@ -24,6 +24,9 @@ class Subject(StrEnum):
     STATE = "state"
     """A change of state, with the response that brought it about, if one did."""
 
+    VERIFICATION = "verification"
+    """What is said of a release: that it may take others' traffic, or no longer may."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

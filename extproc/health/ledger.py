@@ -18,7 +18,7 @@ from extproc.detect import Kind
 from extproc.health.blame import Charge, culprit
 from extproc.health.edetector import steps_to_multiples, steps_to_rates
 from extproc.health.pairs import Pairs
-from extproc.health.report import ALL, Change, HealthSettings, Response
+from extproc.health.report import ALL, Change, HealthSettings, Probes, Response
 from extproc.health.sources import Sources
 from extproc.health.states import Signal, State, after
 from extproc.health.track import Host, Release, Track
@@ -27,6 +27,9 @@ from extproc.units import Unit
 
 RELEASES_KEPT = 4
 """Releases of one unit that are told apart; a rollout has two, a hasty rollback three."""
+
+MAX_PROBES = 1000
+"""Probes of one run that count; more say nothing more."""
 
 
 class Ledger(Word):
@@ -74,11 +77,72 @@ class Ledger(Word):
         return self._charge(first._replace(at=at), paired=True)
 
     def tick(self, at: float) -> list[Change]:
-        """Charges what waited in vain for another attempt. To be called once a second or so."""
-        changes: list[Change] = []
+        """Charges what waited in vain for another attempt, and ends what was verified for a time.
+        To be called once a second or so."""
+        changes = self.lapses(at)
         for response in self._pairs.overdue(at):
             self.pairs["none"] += 1
             changes += self._charge(response._replace(at=at), paired=False)
+        return changes
+
+    def probed(self, probes: Probes) -> list[Change]:
+        """Takes a run of active probes into the book.
+
+        If all passed, what was quarantined of that release by evidence starts again in
+        ``observe``, and hosts that were drained get traffic again; nothing else changes, for
+        probes say less than traffic. If some failed, each is evidence as a corrupt response is,
+        and each that passed as a clean one; they count among no responses. What an operator holds
+        out stays out. Raises ValueError for a release that the unit does not run, and for failed
+        probes of no single class.
+        """
+        releases = self._releases(probes.unit)
+        if not releases:
+            releases[probes.release] = Release()
+        release = releases.get(probes.release)
+        if release is None:
+            raise ValueError(f"unit {probes.unit!r} is not known to run {probes.release!r}")
+        if not probes.failed:
+            return self._recovered(probes, release) if probes.passed else []
+        if probes.context == ALL:
+            raise ValueError("failed probes are evidence in one context class: name it")
+        response = Response(
+            probes.unit, probes.release, probes.context, probes.host, Kind.CORRUPT,
+            probes.findings, "", probes.at,
+        )  # fmt: skip
+        changes: list[Change] = []
+        track = self._track(release, response)
+        steps = steps_to_rates(self._rates.corrupt(probes.unit, probes.context))
+        for _ in range(min(probes.passed, MAX_PROBES)):
+            track.corrupt.update(False, steps)
+        track.clean_run = 0
+        for _ in range(min(probes.failed, MAX_PROBES)):
+            changes += self._charge(response, paired=True)
+        return [change._replace(cause=f"probes: {probes.cause}") for change in changes]
+
+    def _recovered(self, probes: Probes, release: Release) -> list[Change]:
+        cause = f"probes: {probes.cause}"
+        changes: list[Change] = []
+
+        def told(context: str, host: str) -> None:
+            changes.append(
+                Change(
+                    probes.unit, context, host, probes.release,
+                    State.QUARANTINE, State.OBSERVE, cause, 0.0, probes.at,
+                )
+            )  # fmt: skip
+
+        for name, host in release.hosts.items():
+            if host.drained and probes.host in (ALL, name):
+                host.drained = False
+                told(probes.context, name)
+        for context, track in release.tracks.items():
+            if (
+                track.state is State.QUARANTINE
+                and probes.host == ALL
+                and probes.context in (ALL, context)
+            ):
+                track.restart(cause, probes.at)
+                told(context, ALL)
         return changes
 
     # -- blame ----------------------------------------------------------------------------------
@@ -102,9 +166,9 @@ class Ledger(Word):
         release = releases.get(response.release)
         if release is None:  # replaced while the charge waited
             return []
-        host = release.host(response.host)
         weight = self._source(response.unit).charge(response.source, paired)
-        if host.drained or not weight:
+        # Probes of no single host are charged to none.
+        if not weight or (response.host != ALL and release.host(response.host).drained):
             return []
         track = self._track(release, response)
         p0 = self._rates.corrupt(response.unit, response.context)

@@ -12,15 +12,18 @@ from extproc.units import Unit
 
 
 class Rates:
-    """Baselines of all units. ``track_of``: the latest release's track of (unit, class)."""
+    """Baselines of all units. ``track_of``: the latest release's track of (unit, class).
+    ``verified``: whether a unit's present release is."""
 
     def __init__(
         self,
         units: Iterable[Unit],
         settings: HealthSettings,
         track_of: Callable[[str, str], Track | None],
+        verified: Callable[[str], bool],
     ) -> None:
         units = list(units)
+        self._verified = verified
         self._settings = settings
         self._track_of = track_of
         self._siblings = {unit.id: _siblings(unit, units) for unit in units}
@@ -50,6 +53,7 @@ class Rates:
             track = self._track_of(sibling, context)
             if (
                 track is not None
+                and self._verified(sibling)
                 and track.state is not State.QUARANTINE
                 and track.baseline.settled.total >= self._settings.min_sample
             ):
@@ -58,11 +62,10 @@ class Rates:
 
 
 def _siblings(unit: Unit, units: list[Unit]) -> list[str]:
-    """Verified units that do the same work: of the same model, or its fallbacks."""
+    """Units that do the same work: of the same model, or its fallbacks."""
     return [
         other.id
         for other in units
         if other.id != unit.id
-        and other.verified
         and (other.id in unit.fallback or (unit.model and other.model == unit.model))
     ]

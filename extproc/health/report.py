@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from extproc.detect import Finding, Kind
+from extproc.health.evidence import Subject
 from extproc.health.states import State
 
 ALL = "*"
@@ -33,8 +34,29 @@ class Response(NamedTuple):
     traceparent: str = ""
 
 
+class Probes(NamedTuple):
+    """One run of active probes against one release of a unit. ``at`` is Unix time in seconds.
+
+    ``context`` and ``host`` may be ALL; ``passed`` and ``failed`` count probes. ``findings`` are of
+    the failed ones. ``cause``: by whom and why.
+    """
+
+    unit: str
+    release: str
+    context: str
+    host: str
+    passed: int
+    failed: int
+    cause: str
+    at: float
+    findings: tuple[Finding, ...] = ()
+
+
 class Change(NamedTuple):
-    """One change of state, with what brought it about. ``host`` and ``context`` may be ALL."""
+    """One change of state, with what brought it about. ``host`` and ``context`` may be ALL.
+
+    ``subject`` VERIFICATION: the state stays, what changed is who may take a unit's traffic.
+    """
 
     unit: str
     context: str
@@ -46,6 +68,7 @@ class Change(NamedTuple):
     e_value: float
     at: float
     response: Response | None = None
+    subject: Subject = Subject.STATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,7 @@ def standby(unit: str, ledger: Ledger, registry: Registry, context: str = "") ->
     """The first verified fallback of ``unit`` that is well, "" if there is none."""
     known = registry.get(unit)
     for name in known.fallback if known is not None else ():
-        other = registry.get(name)
         state = ledger.state(name, context) if context else ledger.unit_state(name)
-        if other is not None and other.verified and state is not State.QUARANTINE:
+        if ledger.verified(name) and state is not State.QUARANTINE:
             return name
     return ""

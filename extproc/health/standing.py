@@ -14,6 +14,7 @@ from extproc.health.rates import Rates
 from extproc.health.report import HealthSettings
 from extproc.health.states import State, worst
 from extproc.health.track import Host, Release, Track
+from extproc.health.verification import Verification, Verifications
 from extproc.units import Unit
 
 VERSION = 1
@@ -30,7 +31,9 @@ class Standing:
         units = list(units)
         self._units: dict[str, OrderedDict[str, Release]] = {}
         self._held: dict[str, tuple[str, float]] = {}  # unit -> an operator's reason, and when
-        self._rates = Rates(units, settings, self._track_of_latest)
+        self._now = 0.0  # the latest time told
+        self._verifications = Verifications(unit.id for unit in units if unit.verified)
+        self._rates = Rates(units, settings, self._track_of_latest, self.verified)
         for unit in units:
             releases = self._releases(unit.id)
             if unit.release:
@@ -75,6 +78,23 @@ class Standing:
     def release(self, unit: str) -> str:
         """The release met last by a unit, "" if none."""
         return next(reversed(self._units[unit]), "") if unit in self._units else ""
+
+    def releases(self, unit: str) -> list[str]:
+        """The releases of a unit that are kept apart, the one met last at the end."""
+        return list(self._units.get(unit, ()))
+
+    def verified(self, unit: str) -> bool:
+        """Whether the release that a unit runs now may take others' traffic."""
+        return self._verifications.verified(unit, self.releases(unit), self._now)
+
+    def verification(self, unit: str) -> Verification | None:
+        """What was said of the release that a unit runs now, None if nothing was."""
+        return self._verifications.present(unit, self.releases(unit))
+
+    @property
+    def verifications(self) -> list[Verification]:
+        """All that was said of releases, also of others than those that run now."""
+        return list(self._verifications)
 
     def tracks(self, unit: str) -> list[tuple[str, str, Track]]:
         """(release, class, track) of all that is known of a unit."""
@@ -125,6 +145,7 @@ class Standing:
         return {
             "version": VERSION,
             "held": {unit: list(word) for unit, word in self._held.items()},
+            "verifications": [said.as_dict() for said in self._verifications],
             "units": {
                 unit: {name: release.as_dict() for name, release in releases.items()}
                 for unit, releases in self._units.items()
@@ -145,7 +166,10 @@ class Standing:
             held = {
                 str(unit): (str(reason), float(at)) for unit, (reason, at) in book["held"].items()
             }
+            said = [Verification.from_dict(each) for each in book.get("verifications", ())]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"a book that cannot be read: {error!r}") from None
         self._units.update(units)
         self._held = held
+        for each in said:
+            self._verifications.put(each)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from extproc.health.evidence import Subject
 from extproc.health.report import ALL, Change
 from extproc.health.standing import Standing
 from extproc.health.states import State
 from extproc.health.track import Release, Track
+from extproc.health.verification import Verification
 
 
 class Word(Standing):
@@ -23,6 +25,43 @@ class Word(Standing):
         self._held.pop(unit, None)
         self._reset(unit, f"operator: {reason}", at)
         return self._by_hand(unit, before, reason, at)
+
+    def verify(self, unit: str, release: str, until: float, cause: str, at: float) -> list[Change]:
+        """Until ``until`` (Unix time in seconds) ``release`` of ``unit`` may take others' traffic:
+        it has passed its gates. ``cause``: by whom and why."""
+        return self._say(Verification(unit, release, until, cause, at), f"verified: {cause}", at)
+
+    def withdraw(self, unit: str, release: str, cause: str, at: float) -> list[Change]:
+        """``release`` of ``unit`` may no longer take others' traffic."""
+        said = Verification(unit, release, 0.0, cause, at, lapsed=True)
+        return self._say(said, f"withdrawn: {cause}", at)
+
+    def lapses(self, at: float) -> list[Change]:
+        """Verifications that ended since the last call."""
+        self._now = at
+        changes: list[Change] = []
+        for unit in self._verifications.units:
+            for said in self._verifications.lapse(unit, self.releases(unit), at):
+                why = "its time is over" if said.until <= at else "another release runs now"
+                changes.append(self._told(said, f"lapsed: {why}", at))
+        return changes
+
+    def adopt_verification(self, said: Verification, at: float) -> list[Change]:
+        """Takes over what another sidecar was told, or has told, of a release."""
+        word = "lapsed" if said.lapsed else "verified"
+        return self._say(said, f"{word}: {said.cause}", at)
+
+    def _say(self, said: Verification, cause: str, at: float) -> list[Change]:
+        self._now = max(self._now, at)
+        self._verifications.put(said)
+        return [self._told(said, cause, at)]
+
+    def _told(self, said: Verification, cause: str, at: float) -> Change:
+        state = self.unit_state(said.unit)
+        return Change(
+            said.unit, ALL, ALL, said.release, state, state, cause, 0.0, at,
+            subject=Subject.VERIFICATION,
+        )  # fmt: skip
 
     def impose(
         self, unit: str, context: str, state: State, release: str, cause: str, at: float

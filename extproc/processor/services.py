@@ -10,7 +10,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from extproc.detect import Catalogue, Kind, make_catalogue
-from extproc.health import ALL, Change, Evidence, Ids, Ledger, Limiter, Response, Subject
+from extproc.health import (
+    ALL,
+    Change,
+    Evidence,
+    Ids,
+    Ledger,
+    Limiter,
+    Probes,
+    Response,
+    Subject,
+)
 from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy
 from extproc.signals import Metrics
@@ -80,6 +90,19 @@ class Services:
             self._send(self._evidence(Subject.VERDICT, response))
         self.announce(changes)
 
+    def probed(self, probes: Probes) -> None:
+        """Takes a run of active probes into the book; failed ones are kept as evidence whatever
+        they change. Raises ValueError where the book does."""
+        changes = self.ledger.probed(probes)
+        if probes.failed:
+            failed = Response(
+                probes.unit, probes.release, probes.context, probes.host, Kind.CORRUPT,
+                probes.findings, "", probes.at,
+            )  # fmt: skip
+            told = f"probes: {probes.failed} of {probes.failed + probes.passed} failed; "
+            self._send(replace(self._evidence(Subject.VERDICT, failed), cause=told + probes.cause))
+        self.announce(changes)
+
     def began_well(self, request_id: str, unit: str) -> None:
         """A later attempt at a request has begun with ordinary text."""
         self.announce(self.ledger.began_well(request_id, unit, self.clock()))
@@ -94,12 +117,7 @@ class Services:
             self.metrics.change(change)
             record = self._of_change(change)
             log.warning(
-                "unit %s (%s) went from %s to %s: %s",
-                change.unit,
-                f"host {change.host}" if change.host != ALL else change.context,
-                change.before,
-                change.after,
-                change.cause,
+                _said(change),
                 extra={
                     "evidence": record.id,
                     "unit": change.unit,
@@ -139,7 +157,7 @@ class Services:
     def _of_change(self, change: Change) -> Evidence:
         at = change.at
         nothing = Response("", "", "", "", Kind.UNCHECKED, (), "", at)
-        record = self._evidence(Subject.STATE, change.response or nothing)
+        record = self._evidence(change.subject, change.response or nothing)
         return replace(
             record,
             at=at,
@@ -152,3 +170,12 @@ class Services:
             cause=change.cause,
             e_value=change.e_value,
         )
+
+
+def _said(change: Change) -> str:
+    if change.subject is Subject.VERIFICATION:
+        return f"unit {change.unit}: release {change.release} as a fallback is {change.cause}"
+    where = f"host {change.host}" if change.host != ALL else change.context
+    return (
+        f"unit {change.unit} ({where}) went from {change.before} to {change.after}: {change.cause}"
+    )

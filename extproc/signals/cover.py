@@ -31,7 +31,7 @@ class Cover(Collector):
         ready: dict[str, bool] = {}
         for known in registry:
             name = self._cap(known.id)
-            verified[name] = known.verified and verified.get(name, True)
+            verified[name] = ledger.verified(known.id) and verified.get(name, True)
             if known.fallback:
                 covered = bool(standby(known.id, ledger, registry))
                 ready[name] = covered and ready.get(name, True)

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.detect import Kind
-from extproc.health import Change, Ledger, Response, State
+from extproc.health import Change, Ledger, Response, State, Subject
 from extproc.health.states import worst
 from extproc.signals.cover import Cover
 from extproc.signals.keeping import Keeping
@@ -47,6 +47,9 @@ class Metrics:
         self.unchecked = counter("unchecked", "Responses not judged, by reason", "unit", "reason")
         self._findings = counter("findings", "Findings by reason", "unit", "detector", "reason")
         self._changes = counter("state_changes", "State changes", "unit", "class", "state", "cause")
+        self._verifications = counter(
+            "verifications", "What was said of releases as fallbacks", "unit", "word"
+        )
         self.marked = counter("marked", "Responses marked corrupt before a byte was sent", "unit")
         self.terminated = counter("terminated", "Streams ended in band by policy", "unit")
         self.spoofed = counter("spoofed_markers", "Markers that an upstream set itself", "unit")
@@ -101,8 +104,11 @@ class Metrics:
             self._findings.labels(response.unit, finding.detector, finding.reason).inc()
 
     def change(self, change: Change) -> None:
-        """Counts one change of state. An operator's words are no label."""
+        """Counts one change. An operator's words are no label."""
         cause = change.cause.partition(":")[0]
+        if change.subject is Subject.VERIFICATION:
+            self._verifications.labels(change.unit, cause).inc()
+            return
         self._changes.labels(change.unit, change.context, change.after.value, cause).inc()
 
     def watch(self, ledger: Ledger, registry: Registry) -> None:
@@ -155,9 +161,22 @@ class _States(Collector):
         pairs = CounterMetricFamily(
             PREFIX + "pairs", "Corrupt beginnings by what the other attempt was", labels=["corrupt"]
         )
+        until = _gauge(
+            "fallback_verified_until_seconds",
+            "Unix time until which a unit's present release may take others' traffic; 0 if not",
+            "unit",
+        )
+        said: dict[str, float] = {}
+        for each in self._ledger.verifications:
+            present = self._ledger.verification(each.unit)
+            end = present.until if present is not None and self._ledger.verified(each.unit) else 0.0
+            name = caps["unit"](each.unit)
+            said[name] = min(end, said.get(name, end))
+        for name, end in said.items():
+            until.add_metric([name], end)
         for outcome in ("one", "both", "none"):
             pairs.add_metric([outcome], float(self._ledger.pairs[outcome]))
-        return [*shown, pairs]
+        return [*shown, until, pairs]
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

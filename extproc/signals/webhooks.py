@@ -54,6 +54,7 @@ class Target:
     states: frozenset[State] = frozenset()
     units: tuple[str, ...] = ()
     verdicts: bool = False
+    verifications: bool = True
     secret: Callable[[], bytes] | None = None
     timeout: float = 5.0
     attempts: int = 8
@@ -63,6 +64,9 @@ class Target:
         """Whether ``record`` passes the filters."""
         if record.subject is Subject.VERDICT:
             if not self.verdicts:
+                return False
+        elif record.subject is Subject.VERIFICATION:
+            if not self.verifications:
                 return False
         elif self.states and record.after not in self.states:
             return False
@@ -270,6 +274,8 @@ def _line(record: Evidence) -> str:
     if record.subject is Subject.VERDICT:
         found = ", ".join(finding.name for finding in record.findings)
         return f"unit {record.unit}: a {record.verdict.value} response ({found or 'no finding'})"
+    if record.subject is Subject.VERIFICATION:
+        return f"unit {record.unit}: release {record.release} as a fallback is {record.cause}"
     where = [] if record.context in ("", "*") else [f"class {record.context}"]
     where += [] if record.host in ("", "*") else [f"host {record.host}"]
     place = f" ({', '.join(where)})" if where else ""

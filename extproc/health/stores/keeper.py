@@ -2,7 +2,7 @@
 
 Rules:
 - ``evidence`` returns at once, whatever the store does.
-- A record is saved within ``batch`` seconds; one of a changed state together with the book, so
+- A record is saved within ``batch`` seconds; one of a change together with the book, so
   that both are there after a crash or neither is.
 - The book is handed to the store each ``tick``, and at the end.
 - A store that fails is logged once, retried with backoff, and loses nothing but the records that
@@ -82,7 +82,7 @@ class Keeper:
             self._watcher.record_dropped()
             return
         self._queue.append(record)
-        if record.subject is Subject.STATE:
+        if record.subject is not Subject.VERDICT:
             self._urgent = True
         self._wake.set()
 

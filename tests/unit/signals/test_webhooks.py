@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,16 @@ async def start(metrics: Metrics) -> AsyncIterator[Start]:
 def count(metrics: Metrics, outcome: str, target: str = "t") -> float:
     labels = {"target": target, "outcome": outcome}
     return metrics.registry.get_sample_value("semantic_extproc_webhooks_total", labels) or 0
+
+
+def test_what_is_said_of_fallbacks_is_wanted_whatever_states_are() -> None:
+    lapsed = replace(change(), subject=Subject.VERIFICATION, before=None, after=None)
+    lapsed = replace(lapsed, cause="lapsed: its time is over")
+    only = frozenset({State.QUARANTINE})
+    assert Target("t", "http://x", states=only).wants(lapsed)
+    assert not Target("t", "http://x", verifications=False).wants(lapsed)
+    line = json.loads(payload(lapsed))["text"]
+    assert line.endswith("as a fallback is lapsed: its time is over")
 
 
 async def test_a_change_arrives_as_json_that_any_parser_takes(
