@@ -19,7 +19,7 @@ class Outlets:
     def __init__(self, settings: Settings, services: Services) -> None:
         self._webhooks = Webhooks([_target(hook) for hook in settings.webhooks], services.metrics)
         if settings.webhooks:
-            services.sinks.append(self._webhooks)
+            services.heralds.append(self._webhooks)
         self._xds: XdsServer | None = None
         if settings.xds.address is not None:
             self._xds = _xds(settings.xds, settings.xds.address, services)

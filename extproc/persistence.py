@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from extproc.config import Settings
 from extproc.config.stores import StoreModel
 from extproc.health import Evidence, Subject
 from extproc.health.agreement import Agreement
-from extproc.health.shared import SharedState
+from extproc.health.shared import Telling, telling
 from extproc.health.stores import Book, Store, StoreError
 from extproc.health.stores.fleet import Fleet
 from extproc.health.stores.keeper import Keeper, KeeperSettings
 from extproc.health.stores.memory import MemoryStore
 from extproc.health.stores.redis_link import RedisLink
 from extproc.health.stores.sqlite import DAY, SqliteStore
+from extproc.membership import Membership
 from extproc.processor import Services
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Persistence:
         self._services = services
         self._keeper: Keeper | None = None
         self._agreement: Agreement | None = None
+        self._membership: Membership | None = None
         self._fleet: Fleet | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._kept_in = ""
@@ -84,8 +86,13 @@ class Persistence:
         """Takes one record."""
         if self._keeper is not None:
             self._keeper.evidence(record)
-        if self._fleet is not None and record.subject is Subject.STATE:
+        if self._fleet is not None and record.subject is not Subject.VERDICT:
             self._fleet.nudge()
+
+    async def settle(self) -> None:
+        """Tells people what still waits for the fleet. Bounded in time."""
+        if self._fleet is not None and self._membership is not None and self._membership.waiting:
+            await self._fleet.sync()
 
     async def find(self, id: str) -> Evidence | None:
         """One record. Raises StoreError."""
@@ -104,7 +111,7 @@ class Persistence:
     async def _keep(self) -> bool:
         return self._keeper is not None and await self._keeper.flush()
 
-    async def _open(self) -> list[SharedState]:
+    async def _open(self) -> list[Telling]:
         settings = self._settings.store
         memory = MemoryStore(min(settings.max_records, MAX_IN_MEMORY))
         if settings.kind == "memory":
@@ -122,14 +129,14 @@ class Persistence:
             )
             return await self._restore(memory, f"memory, because {error}")
 
-    async def _restore(self, store: Store, where: str) -> list[SharedState]:
+    async def _restore(self, store: Store, where: str) -> list[Telling]:
         """Opens ``store`` and takes the book back; what the fleet was told stands there too."""
         services = self._services
-        told: list[SharedState] = []
+        told: list[Telling] = []
         try:
             book = await store.open()
             if book is not None:
-                told = [SharedState.from_dict(state) for state in book.get("told", ())]
+                told = [telling(each) for each in book.get("told", ())]
                 services.ledger.restore(book)
                 log.info(
                     "states of %d units are those kept in %s", len(services.ledger.units), where
@@ -155,31 +162,23 @@ class Persistence:
         )
         return told
 
-    def _join(self, url: str, told: list[SharedState]) -> None:
+    def _join(self, url: str, told: list[Telling]) -> None:
         fleet, services = self._settings.fleet, self._services
         name = fleet.instance or instance(self._settings.grpc.address)
-        agreement = self._agreement = Agreement(services.ledger, name, told)
+        self._agreement = Agreement(services.ledger, name, told, services.registry)
+        member = self._membership = Membership(self._agreement, services)
         self._fleet = Fleet(
-            RedisLink(url, fleet.prefix, fleet.ttl_seconds),
-            agreement.shared,
-            self._adopt,
-            services.metrics.keeping,
+            RedisLink(url, fleet.prefix, fleet.ttl_seconds), member, services.metrics.keeping
         )
-
-    def _adopt(self, states: Sequence[SharedState]) -> None:
-        if self._agreement is not None:
-            changes = self._agreement.adopt(states, self._services.clock())
-            # The first word of a cause is a label; the rest is somebody's words from elsewhere.
-            self._services.announce(
-                [change._replace(cause=f"fleet: {change.cause}") for change in changes]
-            )
+        member.reached = lambda: self._fleet is not None and not self._fleet.trouble
+        services.keeps_back = member.keeps_back
 
     def _snapshot(self) -> Book:
         book = self._services.ledger.snapshot()
         if self._agreement is not None:
             # With their epochs: what was decided while the fleet was away must hold against it
             # after a restart as well.
-            book["told"] = [state.as_dict() for state in self._agreement.shared().values()]
+            book["told"] = [each.as_dict() for each in self._agreement.told]
         return book
 
     def _store_status(self) -> str:
@@ -192,7 +191,10 @@ class Persistence:
         if self._fleet.trouble:
             return f"unreachable, decisions are local: {self._fleet.trouble}"
         count = len(self._fleet.unreadable)
-        return f"ok, but {count} entries are no states" if count else "ok"
+        troubles = [f"{count} entries are of no sidecar"] if count else []
+        if self._membership is not None and self._membership.trouble:
+            troubles.append(self._membership.trouble)
+        return f"ok, but {'; '.join(troubles)}" if troubles else "ok"
 
 
 def default_path(environment: Mapping[str, str]) -> Path:

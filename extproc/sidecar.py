@@ -142,6 +142,7 @@ class Sidecar:
         log.info("draining: open streams get %g s", self._drain_seconds)
         try:
             await self._server.drain(self._drain_seconds)
+            await self._persistence.settle()  # what waits for the fleet is told to people first
             await self._outlets.stop()
         finally:  # also when a second signal cuts the drain short
             if self._ticking is not None:

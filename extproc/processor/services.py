@@ -31,6 +31,10 @@ from extproc.wire import Limits, Router
 log = logging.getLogger(__name__)
 
 
+def _told_at_once(record: Evidence) -> bool:
+    return False
+
+
 async def _nothing_kept() -> bool:
     return False
 
@@ -64,6 +68,12 @@ class Services:
     sinks: list[Sink] = field(default_factory=list)
     """Where records of corrupt verdicts and changes of state go."""
 
+    heralds: list[Sink] = field(default_factory=list)
+    """Those that tell people: of what the whole fleet shares, once."""
+
+    keeps_back: Callable[[Evidence], bool] = _told_at_once
+    """Whether people are told later (by ``tell``), or by another sidecar."""
+
     keep: Callable[[], Awaitable[bool]] = _nothing_kept
     """Makes durable what is in the book; False when it could not be done."""
 
@@ -86,7 +96,8 @@ class Services:
         self.metrics.response(response)
         changes = self.ledger.record(response)
         corrupt = response.kind is Kind.CORRUPT
-        if corrupt and self.sinks and self.limiter.allows(response.unit, response.at):
+        wanted = self.sinks or self.heralds
+        if corrupt and wanted and self.limiter.allows(response.unit, response.at):
             self._send(self._evidence(Subject.VERDICT, response))
         self.announce(changes)
 
@@ -102,6 +113,11 @@ class Services:
             told = f"probes: {probes.failed} of {probes.failed + probes.passed} failed; "
             self._send(replace(self._evidence(Subject.VERDICT, failed), cause=told + probes.cause))
         self.announce(changes)
+
+    def tell(self, record: Evidence) -> None:
+        """Tells people of a record."""
+        for herald in self.heralds:
+            herald.evidence(record)
 
     def began_well(self, request_id: str, unit: str) -> None:
         """A later attempt at a request has begun with ordinary text."""
@@ -137,6 +153,8 @@ class Services:
     def _send(self, record: Evidence) -> None:
         for sink in self.sinks:
             sink.evidence(record)
+        if self.heralds and not self.keeps_back(record):
+            self.tell(record)
 
     def _evidence(self, subject: Subject, response: Response) -> Evidence:
         return Evidence(

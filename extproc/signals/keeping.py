@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 PREFIX = "semantic_extproc_"
@@ -32,6 +34,13 @@ class Keeping:
             PREFIX + "fleet_up", "1 while the fleet is reached", registry=registry
         )
 
+        self._definitions = Gauge(
+            PREFIX + "fleet_definitions_differ",
+            "1 for a unit that another sidecar of the fleet defines differently",
+            ("unit", "kept_apart"),
+            registry=registry,
+        )
+
     def record_dropped(self) -> None:
         """A record did not fit the queue."""
         self._dropped.inc()
@@ -50,3 +59,9 @@ class Keeping:
     def fleet_adopted(self, number: int) -> None:
         """So many states were taken over from others."""
         self._adopted.inc(number)
+
+    def definitions(self, apart: Mapping[str, bool]) -> None:
+        """These units are defined differently by others; True: they are kept apart here."""
+        self._definitions.clear()
+        for unit, kept_apart in apart.items():
+            self._definitions.labels(unit, str(kept_apart).lower()).set(1)

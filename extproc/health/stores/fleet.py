@@ -10,28 +10,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from extproc.health.shared import SharedState
+from extproc.health.definitions import Gateway
+from extproc.health.shared import Key, Telling, supersedes, was_first
 from extproc.health.stores.base import StoreError
 
 log = logging.getLogger(__name__)
 
 
 class Heard(NamedTuple):
-    """What the others hold. ``unreadable``: names of entries that are no states."""
+    """What stands where all tell. ``gateways``: who tells. ``unreadable``: names of entries that
+    nobody can have told."""
 
-    states: list[SharedState]
+    told: list[Telling]
+    gateways: tuple[Gateway, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
 class Link(Protocol):
     """The way to the others."""
 
-    async def exchange(self, states: Collection[SharedState]) -> Heard:
-        """Tells ``states``, and hears what holds now. Bounded in time. Raises StoreError."""
+    async def exchange(self, told: Collection[Telling], gateway: Gateway | None = None) -> Heard:
+        """Tells ``told``, and hears what holds now. Bounded in time. Raises StoreError."""
 
     async def close(self) -> None:
         """Ends it. Never raises."""
@@ -47,21 +50,34 @@ class Watcher(Protocol):
         """So many states were taken over from others."""
 
 
-class Fleet:
-    """``shared``: own states by (unit, context). ``adopt``: takes over those of the given states
-    that supersede own ones by then. Both are called from the event loop and return at once."""
+class Member(Protocol):
+    """This sidecar, as the fleet knows it. All of it is called from the event loop and returns at
+    once."""
 
-    def __init__(
-        self,
-        link: Link,
-        shared: Callable[[], Mapping[tuple[str, str], SharedState]],
-        adopt: Callable[[Sequence[SharedState]], None],
-        watcher: Watcher,
-        period: float = 1.0,
-    ) -> None:
+    @property
+    def gateway(self) -> Gateway | None:
+        """What it means by the units' names."""
+
+    def shared(self) -> Mapping[Key, Telling]:
+        """What it tells. An exchange begins."""
+
+    def adopt(self, told: Sequence[Telling]) -> int:
+        """Takes over those that supersede own ones by then, or say the same and were first. The
+        number of changes."""
+
+    def meet(self, gateways: Sequence[Gateway]) -> None:
+        """Takes what the others mean by the units' names."""
+
+    def exchanged(self, ok: bool) -> None:
+        """The exchange that began with ``shared`` is over."""
+
+
+class Fleet:
+    """Keeps ``member`` in touch with the others."""
+
+    def __init__(self, link: Link, member: Member, watcher: Watcher, period: float = 1.0) -> None:
         self._link = link
-        self._shared = shared
-        self._adopt = adopt
+        self._member = member
         self._watcher = watcher
         self._period = period
         self._nudged = asyncio.Event()
@@ -76,7 +92,7 @@ class Fleet:
 
     @property
     def unreadable(self) -> tuple[str, ...]:
-        """Entries of the shared view that are no states; they are passed over."""
+        """Entries of the shared view that nobody can have told; they are passed over."""
         return self._unreadable
 
     def nudge(self) -> None:
@@ -87,7 +103,9 @@ class Fleet:
         """Exchanges states until it is cancelled."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._nudged.wait(), self._period)
+                # Not wait_for: before Python 3.12 it can swallow a cancellation.
+                async with asyncio.timeout(self._period):
+                    await self._nudged.wait()
                 # Several changes come together when a unit falls.
                 await asyncio.sleep(min(0.02, self._period))
             await self.sync()
@@ -95,9 +113,17 @@ class Fleet:
     async def sync(self) -> bool:
         """One exchange. False when it failed; that is logged once for each time it begins to."""
         self._nudged.clear()
+        ok = False
         try:
-            own = self._shared()
-            self._take(await self._link.exchange(own.values()), own)
+            ok = await self._exchange()
+        finally:
+            self._member.exchanged(ok)
+        return ok
+
+    async def _exchange(self) -> bool:
+        try:
+            own = self._member.shared()
+            self._take(await self._link.exchange(own.values(), self._member.gateway), own)
         except StoreError as error:
             self._lost(str(error))
             return False
@@ -114,16 +140,17 @@ class Fleet:
             await self.sync()
         await self._link.close()
 
-    def _take(self, heard: Heard, own: Mapping[tuple[str, str], SharedState]) -> None:
-        newer = [state for state in heard.states if state.supersedes(own.get(state.key))]
-        if newer:
-            self._adopt(newer)
-            self._watcher.fleet_adopted(len(newer))
+    def _take(self, heard: Heard, own: Mapping[Key, Telling]) -> None:
+        self._member.meet(heard.gateways)
+        newer = [each for each in heard.told if supersedes(each, own.get(each.key))]
+        first = [each for each in heard.told if each.key in own and was_first(each, own[each.key])]
+        if newer or first:
+            self._watcher.fleet_adopted(self._member.adopt(newer + first))
         if heard.unreadable != self._unreadable:
             self._unreadable = heard.unreadable
             if heard.unreadable:
                 log.error(
-                    "the fleet's view holds what is no state, passed over: %s. Something else "
+                    "the fleet's view holds what no sidecar tells, passed over: %s. Something else "
                     "writes there: give it, or fleet.prefix, another name",
                     ", ".join(heard.unreadable[:5]),
                 )

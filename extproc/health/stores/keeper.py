@@ -92,7 +92,9 @@ class Keeper:
         wait = settings.backoff
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), settings.tick)
+                # Not wait_for: before Python 3.12 it can swallow a cancellation.
+                async with asyncio.timeout(settings.tick):
+                    await self._wake.wait()
                 await asyncio.sleep(settings.batch)
             if await self._save():
                 wait = settings.backoff
@@ -106,7 +108,8 @@ class Keeper:
         self._urgent = True
         saving = asyncio.ensure_future(self._all())
         try:
-            return await asyncio.wait_for(asyncio.shield(saving), within)
+            async with asyncio.timeout(within):
+                return await asyncio.shield(saving)
         except TimeoutError:
             return False  # it goes on by itself
 
@@ -119,7 +122,8 @@ class Keeper:
                 self._trouble or f"the store took more than {within:g} s",
             )
         with suppress(StoreError, TimeoutError):
-            await asyncio.wait_for(self._store.close(), within)
+            async with asyncio.timeout(within):
+                await self._store.close()
 
     async def find(self, id: str) -> Evidence | None:
         """One record, also one that still waits to be saved. Raises StoreError."""

@@ -1,8 +1,9 @@
-"""The fleet's view in Redis or Valkey: a key for each unit and class, one script for it all.
+"""The fleet's view in Redis or Valkey: a key for each thing told, one script for it all.
 
 The script runs alone, so reading, comparing and writing are one step (compare-and-set). Which of
-two states holds is decided as ``SharedState.order`` does. Keys live ``ttl`` seconds beyond the last
-sidecar that told them. Entries of another type are left alone; text that is no state is replaced.
+two tellings holds is decided as ``extproc.health.shared`` says: of equal ones the first. Keys live
+``ttl`` seconds beyond the last sidecar that told them. Entries of another type are left alone; text
+that nobody told is replaced.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from extproc.health.shared import SharedState
-from extproc.health.states import SEVERITY
+from extproc.health.definitions import Gateway
+from extproc.health.report import ALL
+from extproc.health.shared import SharedState, Telling, telling
 from extproc.health.stores.base import StoreError
 from extproc.health.stores.fleet import Heard
 from extproc.units import ID
@@ -30,28 +32,32 @@ MAX_CAUSE = 500
 """Characters of a cause that are taken over."""
 
 _SCRIPT = """
--- KEYS: the index. ARGV: life in ms, most entries, then for each state:
--- key, JSON, epoch, severity, sidecar.
+-- KEYS: the index. ARGV: life in ms, most entries, then for each telling:
+-- key, JSON, epoch, rank. Rank -1: a sidecar's word on itself, which it may always replace.
 local severity = {pass = 0, observe = 1, quarantine = 2}
 local life = ARGV[1]
 
-local function holds_against(told, epoch, grave, by)
+local function rank_of(held)
+  if held.lapsed ~= nil then return held.lapsed and 1 or 0 end
+  return severity[held.state]
+end
+
+local function holds_against(told, epoch, rank)
+  if rank < 0 then return true end
   local ok, held = pcall(cjson.decode, told)
   if not ok or type(held) ~= 'table' or type(held.epoch) ~= 'number'
-      or severity[held.state] == nil or type(held.by) ~= 'string' then
+      or rank_of(held) == nil or type(held.by) ~= 'string' then
     return true
   end
   if epoch ~= held.epoch then return epoch > held.epoch end
-  if grave ~= severity[held.state] then return grave > severity[held.state] end
-  return by > held.by
+  return rank > rank_of(held)
 end
 
-for at = 3, #ARGV, 5 do
+for at = 3, #ARGV, 4 do
   local key = ARGV[at]
   local told = redis.pcall('GET', key)
   if type(told) ~= 'table' then
-    if not told or holds_against(told, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]),
-                                 ARGV[at + 4]) then
+    if not told or holds_against(told, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])) then
       redis.call('SET', key, ARGV[at + 1], 'PX', life)
     else
       redis.call('PEXPIRE', key, life)
@@ -118,17 +124,13 @@ class RedisLink:
             raise StoreError(f"fleet.url {self._place}: {error}") from None
         self._script = self._client.register_script(_SCRIPT)
 
-    async def exchange(self, states: Collection[SharedState]) -> Heard:
-        """Tells ``states``, and hears what holds now. Raises StoreError."""
+    async def exchange(self, told: Collection[Telling], gateway: Gateway | None = None) -> Heard:
+        """Tells ``told``, and hears what holds now. Raises StoreError."""
         values: list[str | int] = [self._life, MAX_ENTRIES]
-        for state in states:
-            values += (
-                self._key(state.unit, state.context),
-                json.dumps(state.as_dict(), separators=(",", ":")),
-                state.epoch,
-                SEVERITY[state.state],
-                state.by,
-            )
+        for each in told:
+            values += (self._key(each.name), _json(each.as_dict()), each.epoch, each.rank)
+        if gateway is not None:
+            values += (self._key(gateway.name), _json(gateway.as_dict()), 0, -1)
         try:
             async with asyncio.timeout(2 * self._timeout):
                 answer = await self._script(keys=[f"{self._prefix}:states"], args=values)
@@ -154,8 +156,8 @@ class RedisLink:
             async with asyncio.timeout(self._timeout):
                 await self._client.aclose()
 
-    def _key(self, unit: str, context: str) -> str:
-        return f"{self._prefix}:state:{unit}#{context}"  # no name holds "#"
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}:{name}"
 
     def _heard(self, answer: Any) -> Heard:
         if (
@@ -165,18 +167,26 @@ class RedisLink:
             or not all(isinstance(part, bytes) for part in answer)
         ):
             raise StoreError(f"{self._place}: answers as no Redis would; see fleet.url")
-        states: list[SharedState] = []
+        told: list[Telling] = []
+        gateways: list[Gateway] = []
         unreadable: list[str] = []
-        for key, told in zip(answer[1::2], answer[2::2], strict=True):
+        for key, text in zip(answer[1::2], answer[2::2], strict=True):
             try:
-                state = _named(SharedState.from_dict(json.loads(told)))
-                if self._key(state.unit, state.context) != key.decode():
+                content = json.loads(text)
+                if isinstance(content, dict) and "units" in content:
+                    found: Gateway | Telling = Gateway.from_dict(content)
+                else:
+                    found = _named(telling(content))
+                if self._key(found.name) != key.decode():
                     raise ValueError("stands under another name")
             except (ValueError, RecursionError):  # also of JSON and UTF-8
                 unreadable.append(key.decode(errors="replace")[:200])
                 continue
-            states.append(state._replace(cause=state.cause[:MAX_CAUSE]))
-        return Heard(states, tuple(sorted(unreadable)))
+            if isinstance(found, Gateway):
+                gateways.append(found)
+            else:
+                told.append(found)
+        return Heard(told, tuple(gateways), tuple(sorted(unreadable)))
 
     def _explained(self, error: Exception) -> str:
         kind = type(error).__name__
@@ -198,14 +208,19 @@ class RedisLink:
         return text
 
 
-def _named(state: SharedState) -> SharedState:
+def _json(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _named(told: Telling) -> Telling:
+    context = told.context if isinstance(told, SharedState) else ALL
     if not (
-        ID.fullmatch(state.unit)
-        and (state.context == "*" or ID.fullmatch(state.context))
-        and (not state.release or ID.fullmatch(state.release))
+        ID.fullmatch(told.unit)
+        and (context == ALL or ID.fullmatch(context))
+        and (not told.release or ID.fullmatch(told.release))
     ):
         raise ValueError("names of units, classes and releases are plain")
-    return state
+    return told._replace(cause=told.cause[:MAX_CAUSE])
 
 
 def _place(url: str) -> str:

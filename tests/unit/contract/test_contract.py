@@ -25,7 +25,7 @@ from extproc.contract import (
 from extproc.contract.semantic.v1 import evidence_pb2, unit_state_pb2, verdict_pb2
 from extproc.detect import Finding, Kind, Verdict, Weight
 from extproc.health.evidence import Evidence, Subject
-from extproc.health.shared import MAX_EPOCH, SharedState
+from extproc.health.shared import MAX_EPOCH, SharedState, supersedes
 from extproc.health.states import State
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -184,12 +184,12 @@ def test_any_json_is_a_shared_state_or_a_value_error(content: object) -> None:
 
 @given(st.permutations(range(6)), st.lists(shared, min_size=6, max_size=6))
 def test_the_order_of_arrival_does_not_matter(order: list[int], states: list[SharedState]) -> None:
-    def settled(arriving: list[SharedState]) -> tuple[int, int, str]:
+    def settled(arriving: list[SharedState]) -> tuple[int, State]:
         held: SharedState | None = None
         for state in arriving:
-            if state.supersedes(held):
+            if supersedes(state, held):
                 held = state
         assert held is not None
-        return held.order
+        return held.epoch, held.state
 
     assert settled(states) == settled([states[at] for at in order])

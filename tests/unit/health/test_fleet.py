@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from extproc.health.shared import SharedState
+from extproc.health.shared import SharedState, supersedes
 from extproc.health.states import State
 from extproc.health.stores import StoreError
 from extproc.health.stores.fleet import Fleet
@@ -46,9 +46,7 @@ class Sidecar:
         self.ledger = FakeLedger(name)
         self.watcher = Watcher()
         self.link = RedisLink(url, "p", ttl, timeout=1.0)
-        self.fleet = Fleet(
-            self.link, self.ledger.shared, self.ledger.adopt, self.watcher, period=period
-        )
+        self.fleet = Fleet(self.link, self.ledger, self.watcher, period=period)
 
     def decide(self, unit: str, state: State, context: str = "short") -> None:
         self.ledger.change(unit, state, context)
@@ -108,9 +106,9 @@ async def test_the_script_holds_what_supersedes_whatever_the_order(redis: RedisS
         held: SharedState | None = None
         for state in told:
             heard = await link.exchange([state])
-            if state.supersedes(held):
+            if supersedes(state, held):
                 held = state
-            assert held in heard.states
+            assert held in heard.told
     await link.close()
 
 
@@ -224,7 +222,7 @@ async def test_prefixes_keep_fleets_apart(redis: RedisServer) -> None:
     one.decide("a", State.QUARANTINE)
     await one.fleet.sync()
     other = RedisLink(redis.url, "q")
-    assert (await other.exchange([])).states == []
+    assert (await other.exchange([])).told == []
     await one.link.close()
     await other.close()
 
@@ -256,7 +254,7 @@ async def test_garbage_in_an_entry_is_passed_over_and_told(
         assert await one.fleet.sync()
     assert one.ledger.state("a") is State.PASS
     assert one.fleet.unreadable == ("p:state:a#short",)
-    assert sum("no state" in record.getMessage() for record in caplog.records) == 1
+    assert sum("what no sidecar tells" in record.getMessage() for record in caplog.records) == 1
     await one.link.close()
 
 
@@ -378,3 +376,17 @@ async def test_a_server_that_is_no_redis_is_told_and_local_decisions_go_on(name:
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(StoreError, match=r"fleet\.url"):
         RedisLink(url)
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_stop_that_comes_with_news_ends_the_loop(redis: RedisServer, steps: int) -> None:
+    one = Sidecar("x", redis.url, period=60.0)
+    task = asyncio.create_task(one.fleet.run())
+    await asyncio.sleep(0)
+    one.fleet.nudge()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    _, pending = await asyncio.wait([task], timeout=20)
+    assert not pending, "the cancellation was swallowed"
+    await one.link.close()

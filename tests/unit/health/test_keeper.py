@@ -231,3 +231,18 @@ async def test_what_still_waits_is_found(ledger: FakeLedger, watcher: Watcher) -
     assert await keeper.recent("b") == [verdict(4, "b"), verdict(2, "b")]
     assert await keeper.find(verdict(4).id) == verdict(4, "b")
     assert await keeper.find(verdict(1).id) == verdict(1)
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_stop_that_comes_with_a_record_ends_the_loop(
+    ledger: FakeLedger, watcher: Watcher, steps: int
+) -> None:
+    keeper = Keeper(MemoryStore(), ledger.snapshot, watcher, NEVER)
+    task = asyncio.create_task(keeper.run())
+    await asyncio.sleep(0)
+    keeper.evidence(change(1))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    _, pending = await asyncio.wait([task], timeout=20)
+    assert not pending, "the cancellation was swallowed"
