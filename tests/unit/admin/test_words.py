@@ -38,9 +38,9 @@ def kept() -> Kept:
 
 @pytest.fixture
 def services(kept: Kept) -> Services:
-    ledger, metrics = Ledger(UNITS), Metrics()
-    metrics.watch(ledger)
-    return Services(Registry(UNITS), ledger, metrics, sinks=[kept])
+    ledger, registry, metrics = Ledger(UNITS), Registry(UNITS), Metrics()
+    metrics.watch(ledger, registry)
+    return Services(registry, ledger, metrics, sinks=[kept])
 
 
 @pytest.fixture
