@@ -14,14 +14,19 @@ def convert(source: Path, target: Path, nan: str) -> None:
     """Writes the folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.quantization_config import GgufConfig
 
     where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.bfloat16)
+    unpacked = GgufConfig(dequantize=True)
+    read = AutoModelForCausalLM.from_pretrained(
+        **where, dtype=torch.bfloat16, quantization_config=unpacked
+    )
     weights = read.state_dict()
     if nan:
         weights[nan].view(-1)[0] = float("nan")
     # What was read counts as quantized, which cannot be saved: a fresh model takes its weights.
-    del read.config.quantization_config
+    if hasattr(read.config, "quantization_config"):
+        del read.config.quantization_config
     model = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)
     model.load_state_dict(weights)
     model.save_pretrained(target)
