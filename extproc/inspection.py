@@ -1,6 +1,7 @@
-"""One recorded exchange -> its verdict, by the same way that the sidecar goes.
+"""One exchange -> its verdict, by the same way that the sidecar goes.
 
-For everything that judges offline: the ``inspect`` command, the accuracy benchmark.
+For everything that judges beside the message path: the ``inspect`` command, the accuracy benchmark,
+active probes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from extproc.detect import Catalogue, Inspector, Kind, Verdict
-from extproc.wire import Limits, Reader, RequestFacts, Router, Status, UnknownEncoding
+from extproc.wire import Event, Limits, Reader, RequestFacts, Router, Status, UnknownEncoding
 
 OFFLINE = Limits(body=64 << 20, message=8 << 20)
 """Bounds for files: whole bodies are in memory anyway."""
@@ -32,6 +33,49 @@ class Exchange:
     """The request's JSON body, decoded; None when it is not known."""
 
 
+class Inspection:
+    """Reads and judges one response as it arrives.
+
+    ``headers`` of ``exchange`` are known before its ``body``, which is not looked at here: it is
+    fed. ``readable`` is False when nothing here can read the response; its verdict is then
+    ``unchecked``.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        catalogue: Catalogue | None = None,
+        router: Router = _ROUTER,
+        limits: Limits = OFFLINE,
+    ) -> None:
+        self._reader = _reader(exchange, router, limits)
+        facts = RequestFacts.parse(exchange.method, exchange.path, exchange.request_body)
+        self._inspector = Inspector(catalogue, facts)
+        self._inspector.feed([Status(exchange.status)])
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is a way to read such a response."""
+        return self._reader is not None
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """Takes the next bytes of the body; what they say."""
+        return self._take(self._reader.feed(piece)) if self._reader is not None else []
+
+    def finish(self) -> list[Event]:
+        """Takes the end of the body."""
+        return self._take(self._reader.finish()) if self._reader is not None else []
+
+    def verdict(self) -> Verdict:
+        """The verdict, to be asked for once, after ``finish``."""
+        return self._inspector.finish() if self._reader is not None else _UNCHECKED
+
+    def _take(self, events: list[Event]) -> list[Event]:
+        self._inspector.feed(events)
+        return events
+
+
 def judge(
     exchange: Exchange,
     pieces: Iterable[bytes] | None = None,
@@ -45,20 +89,23 @@ def judge(
     ``pieces`` are the body as it arrives; the whole of it at once by default. ``catalogue`` is
     what a unit would have; the default without it.
     """
+    inspection = Inspection(exchange, catalogue=catalogue, router=router, limits=limits)
+    if not inspection.readable:
+        return _UNCHECKED
+    for piece in (exchange.body,) if pieces is None else pieces:
+        inspection.feed(piece)
+    inspection.finish()
+    return inspection.verdict()
+
+
+def _reader(exchange: Exchange, router: Router, limits: Limits) -> Reader | None:
     headers = exchange.headers
     route = router.route(exchange.path, headers.get("content-type", ""))
     if route is None:
-        return _UNCHECKED
+        return None
     try:
-        reader = Reader(
+        return Reader(
             route.new_dialect(), route.framing, headers.get("content-encoding", ""), limits
         )
     except UnknownEncoding:
-        return _UNCHECKED
-    facts = RequestFacts.parse(exchange.method, exchange.path, exchange.request_body)
-    inspector = Inspector(catalogue, facts)
-    inspector.feed([Status(exchange.status)])
-    for piece in (exchange.body,) if pieces is None else pieces:
-        inspector.feed(reader.feed(piece))
-    inspector.feed(reader.finish())
-    return inspector.finish()
+        return None

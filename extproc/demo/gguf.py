@@ -1,11 +1,12 @@
-"""A corrupt copy of a model file: one weight is NaN, as a bad kernel or a bad cast leaves it.
+"""A corrupt copy of a model file: a weight is NaN, or a matrix too large, as a bad kernel or a bad
+cast leaves it.
 
 GGUF, version 2 and later: a header, key-value metadata, the table of tensors, then aligned data
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Only the few bytes that differ are
 written; the rest of the copy is the file system's work.
 
-Two edits are made. *The weight*: the first element of one layer's norm becomes NaN; from there it
-spreads to every logit, and the sampler is left with whatever it does when nothing compares.
+The demo makes two edits. *The weight*: the first element of one layer's norm becomes NaN; from
+there it spreads to every logit, and the sampler does whatever it does when nothing compares.
 *The vocabulary*: token 0 becomes "!", as in the Qwen family, so that the sampler's answer to NaN
 (token 0) reads ``!!!!``, as it does for people who meet this fault.
 """
@@ -16,7 +17,7 @@ import math
 import mmap
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,10 @@ MAGIC = b"GGUF"
 F32 = 0
 NAN = struct.pack("<f", math.nan)
 _STRING, _ARRAY, _ALIGNMENT = 8, 9, 32
+_SCALES = {2: 1, 3: 2, 6: 1, 7: 2, 8: 1}
+"""Of a quantized ggml type: how many 16-bit floats a block begins with, by which its elements are
+multiplied (and shifted)."""
+_F16_MAX = 65504.0
 _SCALAR_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34)}
 """Of a ggml type: elements in a block, and the block's bytes. In order: F32, F16, Q4_0, Q4_1, Q5_0,
@@ -139,6 +144,24 @@ def nan_weight(model: Gguf, tensor: str) -> Iterator[Edit]:
     yield found.at, NAN
 
 
+def scaled(model: Gguf, tensor: str, factor: float) -> Iterator[Edit]:
+    """``tensor``, quantized in blocks, becomes ``factor`` times what it was.
+
+    By 40 a matrix makes word salad of finite numbers; by thousands what it computes leaves the
+    range of 16-bit floats, and a cache that holds them holds infinities.
+    """
+    found = model.tensors[tensor]
+    if found.kind not in _SCALES:
+        raise ValueError(f"{tensor} is not quantized in blocks that are known here")
+    elements, size = _BLOCKS[found.kind]
+    form = f"<{_SCALES[found.kind]}e"
+    for block in range(math.prod(found.shape) // elements):
+        at = found.at + block * size
+        scales = struct.unpack(form, model.slice(at, struct.calcsize(form)))
+        bounded = [max(-_F16_MAX, min(_F16_MAX, scale * factor)) for scale in scales]
+        yield at, struct.pack(form, *bounded)
+
+
 def token_zero(model: Gguf, text: str = "!") -> Iterator[Edit]:
     """``text`` and token 0 change places: in the vocabulary, in its types, in the embeddings."""
     wanted = struct.pack("<Q", len(text.encode())) + text.encode()
@@ -168,10 +191,15 @@ def token_zero(model: Gguf, text: str = "!") -> Iterator[Edit]:
 
 
 def corrupt_copy(source: Path, target: Path, tensor: str = "blk.15.attn_norm.weight") -> None:
-    """Writes a corrupt copy of the model ``source`` to ``target``."""
+    """Writes a corrupt copy of the model ``source`` to ``target``: a NaN in ``tensor``."""
+    edited_copy(source, target, token_zero, lambda model: nan_weight(model, tensor))
+
+
+def edited_copy(source: Path, target: Path, *changes: Callable[[Gguf], Iterable[Edit]]) -> None:
+    """Writes a copy of the model ``source`` with ``changes`` to ``target``."""
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         model = Gguf(data)
-        edits = [*token_zero(model), *nan_weight(model, tensor)]
+        edits = [edit for change in changes for edit in change(model)]
     shutil.copyfile(source, target)
     with target.open("r+b") as copy:
         for at, changed in edits:

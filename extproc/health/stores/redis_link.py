@@ -87,6 +87,34 @@ return found
 """
 
 
+def open_client(url: str, timeout: float) -> tuple[Redis, type[Exception]]:
+    """A client that tries once and waits ``timeout`` seconds, and the class of its errors.
+
+    Raises StoreError when the package is not installed or ``url`` is none.
+    """
+    try:
+        from redis import asyncio as redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+        from redis.exceptions import RedisError
+    except ImportError:
+        raise StoreError(
+            "fleet.url needs the Redis client: pip install 'semantic-extproc[fleet]'"
+        ) from None
+    try:
+        client: Redis = redis.Redis.from_url(
+            url,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            protocol=2,  # the same words from every version of either server
+            retry=Retry(NoBackoff(), 0),  # the next second tries again
+            max_connections=2,
+        )
+    except ValueError as error:
+        raise StoreError(f"fleet.url {place_of(url)}: {error}") from None
+    return client, RedisError
+
+
 class RedisLink:
     """``url``: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with user and password if need be.
 
@@ -97,31 +125,11 @@ class RedisLink:
     def __init__(
         self, url: str, prefix: str = "semantic-extproc", ttl: float = 600.0, timeout: float = 1.0
     ) -> None:
-        try:
-            from redis import asyncio as redis
-            from redis.asyncio.retry import Retry
-            from redis.backoff import NoBackoff
-            from redis.exceptions import RedisError
-        except ImportError:
-            raise StoreError(
-                "fleet.url needs the Redis client: pip install 'semantic-extproc[fleet]'"
-            ) from None
-        self._errors = RedisError
-        self._place = _place(url)
+        self._place = place_of(url)
         self._prefix = prefix
         self._life = str(max(1, int(ttl * 1000)))
         self._timeout = timeout
-        try:
-            self._client: Redis = redis.Redis.from_url(
-                url,
-                socket_timeout=timeout,
-                socket_connect_timeout=timeout,
-                protocol=2,  # the same words from every version of either server
-                retry=Retry(NoBackoff(), 0),  # the next second tries again
-                max_connections=2,
-            )
-        except ValueError as error:
-            raise StoreError(f"fleet.url {self._place}: {error}") from None
+        self._client, self._errors = open_client(url, timeout)
         self._script = self._client.register_script(_SCRIPT)
 
     async def exchange(self, told: Collection[Telling], gateway: Gateway | None = None) -> Heard:
@@ -223,7 +231,7 @@ def _named(told: Telling) -> Telling:
     return told._replace(cause=told.cause[:MAX_CAUSE])
 
 
-def _place(url: str) -> str:
+def place_of(url: str) -> str:
     """The URL without what may be secret."""
     try:
         parts = urlsplit(url)
