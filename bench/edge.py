@@ -1,220 +1,169 @@
-"""What inspection costs at the gRPC edge, as ratios to a no-op server measured in the same run.
+"""What inspection costs at the gRPC edge, as ratios to servers that do nothing, in the same run.
 
 Each server runs in a process of its own, gets the same streams, and its CPU is read from /proc.
 The servers take turns, several rounds, and the median round counts: another load on the machine
-hits all of them alike. The budgets are against the no-op on asyncio's own loop; the no-op on
-uvloop, which the sidecar uses, is shown beside it.
+hits all of them alike. The budgets are against the no-op on asyncio's own loop. Beside it stand
+the no-op on uvloop, which the sidecar uses, the limit (C++), and what a package for such servers
+costs (envoy-extproc-sdk); the last two where they can be had.
 
-usage: python -m bench.edge [--rounds N] [--json]
+usage: python -m bench.edge [--rounds N] [--series] [--json] [--keep FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import grpc
-import uvloop
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.messages import body_messages, headers_message
+from bench.messages import body_messages, long_body_messages
+from bench.play import cost, load, memory
+from bench.servers import Command, Server, noop, sidecar, yardsticks
 
-METHOD = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
-TICK = os.sysconf("SC_CLK_TCK")
+SHAPES = {"chunk": (40, 400), "stream": (400, 24)}
+"""Streams and chunks of each: long streams show the cost of a chunk, short ones of a stream."""
 
+BUDGETS = {"chunk": 1.25, "stream": 1.3}
+"""Times the no-op on asyncio's loop."""
 
-class Server:
-    """A server process under measurement."""
+LENGTHS = (10, 100, 1_000, 10_000, 100_000)
+OPEN = (10, 100, 500, 1_000, 2_000)
 
-    def __init__(self, name: str, command: Callable[[int, Path], list[str]], home: Path) -> None:
-        self.name = name
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self._process = subprocess.Popen(
-            command(self.port, home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    @property
-    def cpu(self) -> float:
-        """Seconds of CPU so far, user and system."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
-
-    @property
-    def memory(self) -> int:
-        """Resident bytes."""
-        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-    def stop(self) -> None:
-        """Ends the process."""
-        self._process.terminate()
-        self._process.wait()
-
-
-def _noop(loop: str) -> Callable[[int, Path], list[str]]:
-    return lambda port, home: [sys.executable, "-m", "bench.noop", f"127.0.0.1:{port}", loop]
-
-
-def _sidecar(port: int, home: Path) -> list[str]:
-    config = home / "extproc.yaml"
-    config.write_text(
-        f'grpc: {{address: "127.0.0.1:{port}"}}\nadmin: {{address: "127.0.0.1:0"}}\n'
-        f"units: [{{id: unit-a}}]\nstore: {{path: {home / 'semantic-extproc.db'}}}\n"
-    )
-    return [sys.executable, "-m", "extproc", "serve", "--config", str(config)]
-
-
-async def _play(channel: Any, messages: list[bytes], delays: list[float] | None = None) -> None:
-    """One stream, message by message, as Envoy does after the hold: each waits for its answer."""
-    call = channel.stream_stream(METHOD)()
-    await call.write(messages[0])
-    await call.write(messages[1])
-    owed = 2  # the headers' answer may be held until a few body messages are there
-    answered = 0
-    for message in messages[2:]:
-        await call.write(message)
-        owed += 1
-        while answered < owed - 4:
-            await call.read()
-            answered += 1
-        if owed > 8:
-            started = time.perf_counter()
-            while answered < owed:
-                await call.read()
-                answered += 1
-            if delays is not None:
-                delays.append(time.perf_counter() - started)
-    while answered < owed:
-        await call.read()
-        answered += 1
-    await call.done_writing()
-    call.cancel()
-
-
-async def _load(port: int, streams: int, chunks: int, concurrency: int) -> list[float]:
-    """``streams`` streams of ``chunks`` body messages; returns seconds from message to answer."""
-    messages = [headers_message(), *body_messages(chunks)]
-    delays: list[float] = []
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        await asyncio.wait_for(channel.channel_ready(), 30)
-        gate = asyncio.Semaphore(concurrency)
-
-        async def one() -> None:
-            async with gate:
-                await _play(channel, messages, delays)
-
-        await asyncio.gather(*(one() for _ in range(streams)))
-    return delays
-
-
-def _cost(server: Server, streams: int, chunks: int) -> float:
-    before = server.cpu
-    uvloop.run(_load(server.port, streams, chunks, 16))
-    return server.cpu - before
-
-
-async def _open(port: int, streams: int, chunks: int) -> list[Any]:
-    channel: Any = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
-    messages = [headers_message(), *body_messages(chunks + 1)[:-1]]
-    calls = []
-    for _ in range(streams):
-        call = channel.stream_stream(METHOD)()
-        for message in messages:
-            await call.write(message)
-        for _ in messages:
-            await call.read()
-        calls.append(call)
-    return [channel, *calls]
-
-
-def _memory(server: Server, streams: int, chunks: int) -> float:
-    """Bytes that one open stream adds, with ``chunks`` messages read."""
-
-    async def measure() -> float:
-        before = server.memory
-        channel, *calls = await _open(server.port, streams, chunks)
-        grown = server.memory - before
-        for call in calls:
-            call.cancel()
-        await channel.close()
-        return grown / streams
-
-    return uvloop.run(measure())
+Row = dict[str, Any]
 
 
 def main() -> int:
-    """Prints the table; 1 when a budget of the design is not met."""
+    """Prints the tables; 1 when a budget of the design is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--series", action="store_true", help="by length and by open streams, too")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--keep", type=Path, help="write the JSON result to this file")
     options = parser.parse_args()
     console = Console(stderr=True)
-    with tempfile.TemporaryDirectory() as home:
-        kinds = {"no-op": _noop("asyncio"), "no-op uvloop": _noop("uvloop"), "sidecar": _sidecar}
-        servers = {name: Server(name, command, Path(home)) for name, command in kinds.items()}
-        try:
-            rows = _measure(servers, options.rounds, console)
-        finally:
-            for server in servers.values():
-                server.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        result = {"edge": _edge(home, options.rounds, console)}
+        if options.series:
+            result["by length"] = _by_length(home, console)
+            result["by open streams"] = _by_open_streams(home, console)
+    if options.keep:
+        options.keep.write_text(json.dumps(result, indent=2) + "\n")
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(result, indent=2))
     else:
-        _show(rows)
-    return 0 if all(row["met"] for row in rows) else 1
+        for title, rows in result.items():
+            _show(title, rows)
+    return 0 if all(row.get("met", True) for row in result["edge"]) else 1
 
 
-def _measure(servers: dict[str, Server], rounds: int, console: Console) -> list[dict[str, Any]]:
-    for server in servers.values():  # import, first allocations
-        _cost(server, 20, 20)
-    shapes = {"chunk": (40, 400), "stream": (400, 24)}
+def _started(kinds: dict[str, Command], home: Path) -> dict[str, Server]:
+    servers = {name: Server(name, command, home) for name, command in kinds.items()}
+    try:
+        for server in servers.values():  # import, first allocations
+            cost(server, body_messages(20), 20)
+    except BaseException:
+        _stop(servers)
+        raise
+    return servers
+
+
+def _stop(servers: dict[str, Server]) -> None:
+    for server in servers.values():
+        server.stop()
+
+
+def _edge(home: Path, rounds: int, console: Console) -> list[Row]:
+    kinds = yardsticks(lambda text: console.print(text, style="yellow"))
+    names = list(kinds)
+    servers = _started({**kinds, "sidecar": sidecar}, home)
     costs: dict[tuple[str, str], list[float]] = {}
     delays: dict[str, list[float]] = {name: [] for name in servers}
-    for _ in track(range(rounds), "measuring", console=console, disable=not console.is_terminal):
-        for shape, (streams, chunks) in shapes.items():
+    light = body_messages(100)
+    try:
+        for _ in _track(range(rounds), "edge", console):
+            for shape, (streams, chunks) in SHAPES.items():
+                for name, server in servers.items():
+                    spent = cost(server, body_messages(chunks), streams)
+                    costs.setdefault((shape, name), []).append(spent)
             for name, server in servers.items():
-                costs.setdefault((shape, name), []).append(_cost(server, streams, chunks))
-        for name, server in servers.items():
-            delays[name] += uvloop.run(_load(server.port, 10, 100, 1))
+                delays[name] += load(server, light, 10, 1)
+        each = memory(servers["sidecar"], body_messages(501)[:-1], 200) / 1024
+    finally:
+        _stop(servers)
 
     def ratio(shape: str, base: str) -> float:
         pairs = zip(costs[shape, "sidecar"], costs[shape, base], strict=True)
-        return statistics.median(ours / theirs for ours, theirs in pairs)
+        return statistics.median(ours / max(theirs, 1e-9) for ours, theirs in pairs)
 
+    rows: list[Row] = []
+    for shape, words in (("chunk", "CPU per chunk"), ("stream", "CPU per stream of 24 chunks")):
+        for base in names:
+            budget = BUDGETS[shape] if base == "no-op" else None
+            rows.append(_row(f"{words} / {base}", ratio(shape, base), budget))
     added = statistics.median(delays["sidecar"]) - statistics.median(delays["no-op uvloop"])
-    each = _memory(servers["sidecar"], 200, 500) / 1024
-    rows: list[dict[str, Any]] = []
-
-    def row(what: str, value: float, budget: float | None = None) -> None:
-        met = budget is None or round(value, 2) <= budget
-        rows.append({"what": what, "value": round(value, 3), "budget": budget, "met": met})
-
-    row("CPU per chunk / no-op", ratio("chunk", "no-op"), 1.25)
-    row("CPU per chunk / no-op on uvloop", ratio("chunk", "no-op uvloop"))
-    row("CPU per stream of 24 chunks / no-op", ratio("stream", "no-op"), 1.3)
-    row("CPU per stream of 24 chunks / no-op on uvloop", ratio("stream", "no-op uvloop"))
-    row("added delay per chunk at light load, microseconds (p50)", added * 1e6, 50)
-    row("memory per open stream, KiB", each, 64)
+    rows.append(_row("added delay per chunk at light load, microseconds (p50)", added * 1e6, 50))
+    rows.append(_row("memory per open stream, KiB", each, 64))
     return rows
 
 
-def _show(rows: list[dict[str, Any]]) -> None:
-    table = Table("what", "measured", "budget", "")
+def _by_length(home: Path, console: Console) -> list[Row]:
+    """Cost per chunk of a stream of so many, over the no-op's, in the same round."""
+    servers = _started({"no-op": noop("asyncio"), "sidecar": sidecar}, home)
+    rows = []
+    try:
+        for length in _track(LENGTHS, "by length", console):
+            bodies = long_body_messages(length)
+            streams = max(1, 20_000 // length)
+            ratios = []
+            for _ in range(3 if length < 100_000 else 1):
+                spent = {name: cost(s, bodies, streams, 4) for name, s in servers.items()}
+                ratios.append(spent["sidecar"] / spent["no-op"])
+            rows.append(_row(f"CPU per chunk / no-op, {length} chunks", statistics.median(ratios)))
+    finally:
+        _stop(servers)
+    return rows
+
+
+def _by_open_streams(home: Path, console: Console) -> list[Row]:
+    """Cost per chunk with so many streams at once, over the no-op's, and the memory of each."""
+    rows = []
+    for streams in _track(OPEN, "by open streams", console):
+        servers = _started({"no-op": noop("asyncio"), "sidecar": sidecar}, home)
+        try:
+            bodies = long_body_messages(max(24, 20_000 // streams))
+            ratios = []
+            for _ in range(3):
+                spent = {name: cost(s, bodies, streams, streams) for name, s in servers.items()}
+                ratios.append(spent["sidecar"] / spent["no-op"])
+            each = memory(servers["sidecar"], bodies[:-1][:100], streams) / 1024
+        finally:
+            _stop(servers)
+        rows.append(
+            _row(f"CPU per chunk / no-op, {streams} streams at once", statistics.median(ratios))
+        )
+        rows.append(_row(f"memory per open stream, KiB, {streams} streams", each, 64))
+    return rows
+
+
+def _row(what: str, value: float, budget: float | None = None) -> Row:
+    met = budget is None or round(value, 2) <= budget
+    return {"what": what, "value": round(value, 3), "budget": budget, "met": met}
+
+
+def _track(items: Any, title: str, console: Console) -> Any:
+    return track(items, title, console=console, disable=not console.is_terminal)
+
+
+def _show(title: str, rows: list[Row]) -> None:
+    table = Table("what", "measured", "budget", "", title=title, title_justify="left")
     for row in rows:
         mark = "[green]met[/]" if row["met"] else "[red]missed[/]"
         budget = row["budget"]

@@ -45,12 +45,29 @@ def pieces() -> list[str]:
     return [piece for answer in load()["healthy"] for piece in answer.pieces]
 
 
+def long_text() -> list[str]:
+    """A hundred thousand and more pieces of a token's size that nobody repeats: the topics of
+    Python's own help."""
+    import pydoc_data.topics
+
+    text = "\n\n".join(pydoc_data.topics.topics.values())
+    return [text[at : at + 4] for at in range(0, len(text), 4)]
+
+
 def body_messages(chunks: int) -> list[bytes]:
     """``chunks`` body messages, one streamed token each, the last with ``[DONE]`` and the end.
 
     Raises ValueError for more chunks than there are tokens: repeated text is no healthy traffic.
     """
-    tokens = pieces()
+    return _messages(pieces(), chunks)
+
+
+def long_body_messages(chunks: int) -> list[bytes]:
+    """The same of ``long_text``."""
+    return _messages(long_text(), chunks)
+
+
+def _messages(tokens: list[str], chunks: int) -> list[bytes]:
     if chunks > len(tokens):
         raise ValueError(f"only {len(tokens)} tokens are recorded")
     out = []

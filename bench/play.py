@@ -1,0 +1,98 @@
+"""Plays streams to an ext_proc server as Envoy does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import grpc
+import uvloop
+
+from bench.messages import headers_message
+from bench.servers import Server
+
+METHOD = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
+
+
+async def play(channel: Any, messages: list[bytes], delays: list[float] | None = None) -> None:
+    """One stream, message by message, as Envoy does after the hold: each waits for its answer."""
+    call = channel.stream_stream(METHOD)()
+    await call.write(messages[0])
+    await call.write(messages[1])
+    owed = 2  # the headers' answer may be held until a few body messages are there
+    answered = 0
+    for message in messages[2:]:
+        await call.write(message)
+        owed += 1
+        while answered < owed - 4:
+            await call.read()
+            answered += 1
+        if owed > 8:
+            started = time.perf_counter()
+            while answered < owed:
+                await call.read()
+                answered += 1
+            if delays is not None:
+                delays.append(time.perf_counter() - started)
+    while answered < owed:
+        await call.read()
+        answered += 1
+    await call.done_writing()
+    call.cancel()
+
+
+async def _load(port: int, bodies: list[bytes], streams: int, concurrency: int) -> list[float]:
+    messages = [headers_message(), *bodies]
+    delays: list[float] = []
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        await asyncio.wait_for(channel.channel_ready(), 30)
+        gate = asyncio.Semaphore(concurrency)
+
+        async def one() -> None:
+            async with gate:
+                await play(channel, messages, delays)
+
+        await asyncio.gather(*(one() for _ in range(streams)))
+    return delays
+
+
+def load(server: Server, bodies: list[bytes], streams: int, concurrency: int) -> list[float]:
+    """Plays ``streams`` streams of ``bodies``; seconds from each message to its answer."""
+    return uvloop.run(_load(server.port, bodies, streams, concurrency))
+
+
+def cost(server: Server, bodies: list[bytes], streams: int, concurrency: int = 16) -> float:
+    """Seconds of CPU that the server spends on ``streams`` streams of ``bodies``."""
+    before = server.cpu
+    load(server, bodies, streams, concurrency)
+    return server.cpu - before
+
+
+async def _open(port: int, bodies: list[bytes], streams: int) -> list[Any]:
+    channel: Any = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+    messages = [headers_message(), *bodies]
+    calls = []
+    for _ in range(streams):
+        call = channel.stream_stream(METHOD)()
+        for message in messages:
+            await call.write(message)
+        for _ in messages:
+            await call.read()
+        calls.append(call)
+    return [channel, *calls]
+
+
+def memory(server: Server, bodies: list[bytes], streams: int) -> float:
+    """Bytes that one open stream adds once ``bodies`` (without their end) are read."""
+
+    async def measure() -> float:
+        before = server.memory
+        channel, *calls = await _open(server.port, bodies, streams)
+        grown = server.memory - before
+        for call in calls:
+            call.cancel()
+        await channel.close()
+        return grown / streams
+
+    return uvloop.run(measure())

@@ -1,0 +1,108 @@
+"""The servers that are compared, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import native, sdk
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+Command = Callable[[int, Path], list[str]]
+"""Port and a folder for files -> what to run."""
+
+
+class Server:
+    """A server process under measurement."""
+
+    def __init__(self, name: str, command: Command, home: Path) -> None:
+        self.name = name
+        self.port = free_port()
+        self.process = Process(command(self.port, home))
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU so far, user and system."""
+        return self.process.cpu
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes."""
+        return self.process.memory
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self.process.stop()
+
+
+class Process:
+    """A process whose CPU and memory are read from /proc."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU so far, user and system."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes."""
+        pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def sidecar(port: int, home: Path) -> list[str]:
+    """One sidecar process with a store of its own."""
+    config = home / f"extproc-{port}.yaml"
+    config.write_text(
+        f'grpc: {{address: "127.0.0.1:{port}"}}\nadmin: {{address: "127.0.0.1:0"}}\n'
+        f"units: [{{id: unit-a}}]\nstore: {{path: {home / f'{port}.db'}}}\n"
+    )
+    return [sys.executable, "-m", "extproc", "serve", "--config", str(config)]
+
+
+def noop(loop: str) -> Command:
+    """The Python no-op on ``asyncio`` or ``uvloop``."""
+    return lambda port, home: [sys.executable, "-m", "bench.noop", f"127.0.0.1:{port}", loop]
+
+
+def yardsticks(say: Callable[[str], None]) -> dict[str, Command]:
+    """All of them by name; ``say`` hears of those that cannot be had on this machine."""
+    found: dict[str, Command] = {"no-op": noop("asyncio"), "no-op uvloop": noop("uvloop")}
+    try:
+        binary = str(native.noop())
+        found["no-op C++"] = lambda port, home: [binary, f"127.0.0.1:{port}"]
+    except native.CannotBuild as problem:
+        say(f"no C++ no-op: {problem}")
+    try:
+        python, script = str(sdk.python()), str(Path(sdk.__file__).absolute())
+        found["envoy-extproc-sdk"] = lambda port, home: [python, script, str(port)]
+    except sdk.CannotInstall as problem:
+        say(f"no envoy-extproc-sdk: {problem}")
+    return found
