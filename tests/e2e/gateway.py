@@ -92,7 +92,7 @@ class Gateway:
             grpc_settings["tls"] = options.pop("tls")
         settings |= {
             "grpc": grpc_settings,
-            "admin": {"address": f"127.0.0.1:{admin}"},
+            "admin": {"address": f"127.0.0.1:{admin}", **options.pop("admin", {})},
             "store": {"path": str(self.folder / "store.db")},
             **options,
         }
