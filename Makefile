@@ -3,6 +3,8 @@
 # make bench   what inspection costs, as ratios to a server that does nothing
 # make protos  the classes of protos/, after a change there
 # make fuzz    coverage-guided fuzzing of what reads bytes, a minute a target
+# make dist    wheel, source archive, and an SBOM (CycloneDX) of what the wheel brings
+# make deps-audit   known vulnerabilities of what the wheel brings (asks PyPI's advisory service)
 # make simulate   how soon faults are found, and how often healthy units are blamed
 
 SHELL := /bin/sh
@@ -11,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format protos bench fuzz simulate accuracy clean help
+.PHONY: demo test check format protos bench fuzz dist deps-audit simulate accuracy clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -66,6 +68,22 @@ simulate: $(READY)
 
 accuracy: $(READY)
 	@$(BIN)/python -m bench.accuracy $(ARGS)
+
+# What the wheel brings, and nothing of ours: an environment of its own.
+RELEASE := .cache/release
+
+dist: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[release]'
+	@rm -rf dist $(RELEASE)
+	@$(BIN)/python -m build --quiet --outdir dist
+	@$(PYTHON) -m venv $(RELEASE)
+	@$(RELEASE)/bin/pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[fleet]"
+	@$(RELEASE)/bin/pip uninstall --quiet --yes pip setuptools
+	@$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/sbom.cdx.json $(RELEASE)
+	@ls dist
+
+deps-audit: dist
+	@$(BIN)/pip-audit --strict --path $(RELEASE)/lib/python3*/site-packages
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
