@@ -1,6 +1,7 @@
 # make demo    the whole thing on this machine: real Envoy, two real engines, one goes corrupt
 # make test    checks, then every test
 # make bench   what inspection costs, as ratios to a server that does nothing
+# make bench-all   and through Envoy, by length, by open streams, of a fleet; results are kept
 # make protos  the classes of protos/, after a change there
 # make fuzz    coverage-guided fuzzing of what reads bytes, a minute a target
 # make dist    wheel, source archive, and an SBOM (CycloneDX) of what the wheel brings
@@ -13,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format protos bench fuzz dist deps-audit simulate accuracy clean help
+.PHONY: demo test check format protos bench bench-all fuzz dist deps-audit simulate accuracy clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -58,6 +59,12 @@ protos:
 
 bench: $(READY)
 	@$(BIN)/python -m bench.edge $(ARGS)
+
+# The result of each is kept in bench/results.
+bench-all: $(READY)
+	@$(BIN)/python -m bench.edge --series --keep bench/results/edge.json
+	@$(BIN)/python -m bench.gateway --keep bench/results/gateway.json
+	@$(BIN)/python -m bench.scaling --keep bench/results/scaling.json
 
 fuzz: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,fuzz]'
