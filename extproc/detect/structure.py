@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, ClassVar
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
-from jsonschema.validators import extend
-from referencing import Registry
+from typing import ClassVar
 
 from extproc.detect.asked import UNSEEN
 from extproc.detect.detector import Ending, Setting
 from extproc.detect.finding import Finding, Weight
+from extproc.detect.schema import broken_keyword
 from extproc.wire import Channel, Event, OutputFormat, RequestFacts, Text, ToolCall
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/@ -]{1,128}")
 _COMPLETE = frozenset({"stop", "tool_calls", "function_call", "tool_use", "end_turn", "eos_token"})
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
-
-
-def _ignored(validator: Any, value: Any, instance: Any, schema: Any) -> None:
-    return None
-
-
-# A client's pattern may backtrack for ever; what matters here shows without.
-_Validator: Any = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator, {"pattern": _ignored, "patternProperties": _ignored, "format": _ignored}
-)
 
 
 class Structure:
@@ -156,16 +142,8 @@ class Structure:
             more = "Extra data" in str(error)
             weight = Weight.HINT if more else Weight.PROOF
             return self._found("json", weight, f"{len(text)} characters")
-        if schema is None or len(repr(schema)) > 20_000:
-            return None
-        try:
-            problem = best_match(_Validator(schema, registry=Registry()).iter_errors(value))
-        except (SchemaError, RecursionError):
-            return None
-        except Exception:  # a client's schema may be anything
-            return None
-        if problem is not None:
-            return self._found("schema", Weight.HINT, str(problem.validator))
+        if schema is not None and (keyword := broken_keyword(schema, value)) is not None:
+            return self._found("schema", Weight.HINT, keyword)
         return None
 
     def _found(self, reason: str, weight: Weight, shape: str) -> Finding:
