@@ -1,7 +1,7 @@
 """One prober for a fleet: who holds the lease probes, and what it found out is there for all.
 
-A sidecar alone is the one by itself. With a fleet's Redis, a key that expires names the holder; each
-new holder gets the next fencing token, and results of an earlier one, who may not know yet that it
+A sidecar alone is the one by itself. With a fleet's Redis, a key that expires names the holder.
+Each new holder gets the next fencing token, and results of an earlier one, who may not know yet that it
 is over, are not taken any more.
 """
 
@@ -118,7 +118,7 @@ class RedisLease:
     async def save(self, token: int, found: Found) -> bool:
         """Shares what was found, unless a later holder did."""
         content = json.dumps(found, separators=(",", ":"))
-        arguments = [token, content, KEPT_MS]
+        arguments: list[str | int] = [token, content, KEPT_MS]
         return bool(await self._run(self._save(keys=[self._keys["found"]], args=arguments)))
 
     async def load(self) -> Found | None:
