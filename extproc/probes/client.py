@@ -141,22 +141,31 @@ class Client:
         body = {"model": await self.model(), "input": list(inputs), **fields}
         return await self.ask("/v1/embeddings", body)
 
-    async def generate(self, path: str, body: dict[str, Any], *, stream: bool = False) -> Reply:
+    async def generate(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        stream: bool = False,
+        plain: Mapping[str, Any] | None = None,
+    ) -> Reply:
         """A generating request, with the target's own fields, streamed or not."""
         body = {**body, **self.target.extra}
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return await self.ask(path, body)
+        return await self.ask(path, body, plain=plain)
 
     async def ask(
-        self, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
+        self, path: str, body: Mapping[str, Any], *, plain: Mapping[str, Any] | None = None
     ) -> Reply:
         """POSTs ``body`` to ``path`` under the root, as it is. Raises ProbeError.
 
-        BadStatus and NotJson hold the judged reply.
+        ``plain``: the request that the answer is judged as one to, if not ``body``: what a prompt
+        says may excuse repetition. BadStatus and NotJson hold the judged reply.
         """
         content = json.dumps(body).encode()
-        return await self._within(path, lambda: self._judged(path, content, body, headers))
+        known = body if plain is None else plain
+        return await self._within(path, lambda: self._judged(path, content, known))
 
     async def get_json(self, path: str) -> Any:
         """The JSON that GET of ``path`` is answered with. Raises ProbeError."""
@@ -230,14 +239,13 @@ class Client:
         path: str,
         content: bytes,
         request: Mapping[str, Any],
-        headers: Mapping[str, str] | None,
     ) -> Reply:
         assert self._session is not None  # noqa: S101
         started = self._clock()
         async with self._session.post(
             self._root + path,
             data=content,
-            headers={**self._headers(content), **(headers or {})},
+            headers=self._headers(content),
             allow_redirects=False,
             timeout=self._timeouts,
         ) as response:

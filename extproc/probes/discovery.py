@@ -159,6 +159,18 @@ async def discover(client: Client) -> Capabilities:
     )
 
 
+async def fingerprint(client: Client) -> str:
+    """What the server says of itself, in one text that changes when it does: models, version,
+    build, quantization. Makes nothing compute. Raises ProbeError when it does not answer."""
+    models = await client.get_json("/v1/models")
+    props, version = await _quietly(client, "/props"), await _quietly(client, "/version")
+    said = [
+        (entry["id"], entry.get("max_model_len"), entry.get("meta")) for entry in _models(models)
+    ]
+    names = ("build_info", "model_ftype", "model_path", "chat_template")
+    return repr((said, _text(version, "version"), [_text(props, name) for name in names]))
+
+
 async def count_tokens(client: Client, text: str) -> int | None:
     """Tokens of ``text`` by the server's own tokenizer, None where it does not offer it."""
     try:
@@ -195,6 +207,7 @@ _TOO_LONG = (
     re.compile(r"available context size \((\d+)"),  # llama.cpp
     re.compile(r"max_model_len[^\d]{0,20}(\d+)"),
     re.compile(r"context length[^\d]{0,40}\((\d+)"),  # SGLang
+    re.compile(r"current batch size: (\d+)"),  # llama.cpp's embeddings
     re.compile(r"`?inputs`? must have less than (\d+)"),  # TGI
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from extproc.detect import Finding
     from extproc.probes.reply import Reply
 
 MESSAGE = 300
@@ -68,3 +69,8 @@ class BadStatus(ProbeError):
         self.status = status
         self.message = message
         self.reply = reply
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of the reply."""
+        return self.reply.findings if self.reply is not None else ()

@@ -1,8 +1,8 @@
 """One prober for a fleet: who holds the lease probes, and what it found out is there for all.
 
 A sidecar alone is the one by itself. With a fleet's Redis, a key that expires names the holder.
-Each new holder gets the next fencing token, and results of an earlier one, who may not know yet that it
-is over, are not taken any more.
+Each new holder gets the next fencing token, and results of an earlier one, who may not know yet
+that it is over, are not taken any more.
 """
 
 from __future__ import annotations

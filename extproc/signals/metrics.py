@@ -17,6 +17,7 @@ from extproc.health.states import worst
 from extproc.signals.cover import Cover
 from extproc.signals.keeping import Keeping
 from extproc.signals.labels import CLASSES, RELEASES, UNITS, Cap, Capped
+from extproc.signals.probing import Probing
 from extproc.units import Registry
 
 PREFIX = "semantic_extproc_"
@@ -78,6 +79,7 @@ class Metrics:
             PREFIX + "open_streams", "Responses being read", registry=self.registry
         )
         self.keeping = Keeping(self.registry)
+        self.probing = Probing(self.registry, self._caps)
         self.webhooks = counter("webhooks", "Webhooks by what became of them", "target", "outcome")
         self.webhook_queue = Gauge(
             PREFIX + "webhook_queue", "Webhooks waiting", ("target",), registry=self.registry

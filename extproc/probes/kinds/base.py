@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeAlias
 
 from extproc.detect import Finding, Kind, Weight
-from extproc.probes.discovery import Capabilities, unsupported
+from extproc.probes.discovery import Capabilities, context_in, unsupported
 from extproc.probes.errors import BadStatus, NotJson, ProbeError
 from extproc.probes.filler import Tokens, filler
 from extproc.probes.reply import Reply
@@ -45,13 +45,18 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``size``: bytes of prompt in it. ``max_tokens``: of the answer."""
+    """One request. ``size``: of its body in bytes. ``max_tokens``: of the answer.
+
+    ``plain``: the same without what only fills it up: the answer is judged as one to that, for
+    numbers and lists in the filler would excuse repetition that nobody asked for.
+    """
 
     path: str
     body: Mapping[str, Any] = field(repr=False)
     size: int
     max_tokens: int = 0
     stream: bool = False
+    plain: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,10 @@ def judged(answer: Answer) -> Judgement | None:
     if isinstance(reply, Reply) and reply.verdict.kind is Kind.CORRUPT:
         return Judgement(Outcome.FAILED, _named(reply.findings), reply.findings, proof=True)
     if isinstance(answer, BadStatus):
+        # An engine that breaks on a question that others answer; 502 to 504 say that it is away.
+        broke = isinstance(reply, Reply) and reply.verdict.kind is Kind.SUSPECT
+        if broke and answer.status == 500 and not context_in(answer.message):
+            return Judgement(Outcome.FAILED, _named(answer.findings), answer.findings)
         if unsupported(answer):
             return Judgement(Outcome.SKIPPED, f"not offered: status {answer.status}")
         return Judgement(Outcome.ERROR, f"status {answer.status}")
@@ -185,11 +194,14 @@ def chat_request(
     question: str,
     max_tokens: int,
     *,
+    before: str = "",
     stream: bool = False,
-    padded: bool = True,
     **fields: Any,
 ) -> Request:
-    """A chat that stands in the room's class, answered without chance. Raises Skip."""
+    """A chat that stands in the room's class, answered without chance. Raises Skip.
+
+    ``before``: filler that is wanted in any case; without it, as much as the class needs.
+    """
 
     def body(padding: str) -> dict[str, Any]:
         text = f"{padding}\n\n{question}" if padding else question
@@ -202,13 +214,12 @@ def chat_request(
             **fields,
         }
 
-    made = body("")
+    plain = body("")
+    padding = before or room.padding(len(json.dumps(plain)))
+    made = body(padding)
     size = len(json.dumps(made))
-    if padded and (padding := room.padding(size)):
-        made = body(padding)
-        size = len(json.dumps(made))
     room.fits(size, max_tokens)
-    return Request(CHAT, made, size, max_tokens, stream)
+    return Request(CHAT, made, size, max_tokens, stream, plain)
 
 
 def _named(findings: Sequence[Finding]) -> str:

@@ -48,7 +48,8 @@ class LongContext(Probe):
         context = room.capabilities.max_context
         most = room.long_tokens
         if context is not None:
-            most = min(most, context - self.answer - 64)
+            # Sentences differ in what they come to: a twentieth was seen.
+            most = min(most, int(0.9 * (context - self.answer - 64)))
         if room.band.high is not None:
             most = min(most, int(room.band.high * 0.9 * (room.tokens.rate or 0.22)))
         least = int(room.band.low * (room.tokens.rate or 0.22))
@@ -62,8 +63,8 @@ class LongContext(Probe):
     def requests(self, room: Room) -> list[Request]:
         size = room.tokens.bytes_for(self.target(room))
         text = filler(size - len(QUESTION) - 64, room.seed + 1)
-        question = f"{text}\n\nThat was a list of unrelated notes. {QUESTION}"
-        made = chat_request(room, question, self.answer, stream=True)
+        question = f"That was a list of unrelated notes. {QUESTION}"
+        made = chat_request(room, question, self.answer, before=text, stream=True)
         if room.band.high is not None and made.size > room.band.high:
             raise Skip(f"what it takes is more than the {room.band.high} bytes of the class")
         return [made]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from extproc.probes.discovery import Support, Way
 from extproc.probes.kinds.base import (
@@ -41,7 +41,8 @@ class LogProbabilities(Probe):
             return [chat_request(room, TEXT, 12, logprobs=True, top_logprobs=5)]
         text = room.padding(len(TEXT) + 120)
         text = f"{text}\n\n{TEXT}" if text else TEXT
-        body = {"model": room.model, "prompt": text, "max_tokens": 12, "temperature": 0}
+        body: dict[str, Any] = {"model": room.model, "prompt": text}
+        body |= {"max_tokens": 12, "temperature": 0}
         path = "/v1/completions"
         if way is Way.NATIVE:
             path = "/completion"
@@ -52,7 +53,7 @@ class LogProbabilities(Probe):
             body |= {"logprobs": 5} | ({"echo": True} if way is Way.ECHO else {})
         size = len(json.dumps(body))
         room.fits(size, 12)
-        return [Request(path, body, size, 12)]
+        return [Request(path, body, size, 12, plain={**body, "prompt": TEXT})]
 
     def way(self, room: Room) -> Way:
         """The way that is taken. Raises Skip."""
