@@ -9,6 +9,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Protocol
 
 from extproc.config import Settings
 from extproc.config.stores import StoreModel
@@ -32,6 +33,16 @@ MAX_IN_MEMORY = 10_000
 """Records of evidence, about 1 KiB each."""
 
 
+class Besides(Protocol):
+    """What has something of its own to keep beside the states. JSON values only."""
+
+    def snapshot(self) -> Any:
+        """What must outlive the process."""
+
+    def restore(self, content: Any) -> None:
+        """Takes it back, None if there is none. Never raises."""
+
+
 class Persistence:
     """Hears of every record that ``services`` send, keeps it with the book, tells the fleet."""
 
@@ -44,6 +55,7 @@ class Persistence:
         self._fleet: Fleet | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._kept_in = ""
+        self._besides: dict[str, Besides] = {}
 
     async def start(self) -> None:
         """Restores what was kept, and begins to keep.
@@ -67,6 +79,10 @@ class Persistence:
             await self._fleet.sync()  # what the others know, before the first request
             self._tasks.append(asyncio.create_task(self._fleet.run(), name="fleet"))
         self._tasks.append(asyncio.create_task(self._running.run(), name="keeper"))
+
+    def keep_besides(self, name: str, what: Besides) -> None:
+        """Keeps what ``what`` says in the book, under ``name``. To be called before ``start``."""
+        self._besides[name] = what
 
     async def stop(self) -> None:
         """Keeps and tells the last of it, and ends. Bounded in time; never raises StoreError."""
@@ -138,6 +154,8 @@ class Persistence:
             if book is not None:
                 told = [telling(each) for each in book.get("told", ())]
                 services.ledger.restore(book)
+                for name, what in self._besides.items():
+                    what.restore(book.get(name))
                 log.info(
                     "states of %d units are those kept in %s", len(services.ledger.units), where
                 )
@@ -179,6 +197,8 @@ class Persistence:
             # With their epochs: what was decided while the fleet was away must hold against it
             # after a restart as well.
             book["told"] = [each.as_dict() for each in self._agreement.told]
+        for name, what in self._besides.items():
+            book[name] = what.snapshot()
         return book
 
     def _store_status(self) -> str:

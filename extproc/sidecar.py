@@ -11,6 +11,7 @@ from extproc import __version__
 from extproc.admin import AdminServer, make_app
 from extproc.admin.evidence import evidence_routes
 from extproc.admin.guard import is_loopback
+from extproc.admin.probes import probe_routes
 from extproc.admin.server import tls_context
 from extproc.config import Settings
 from extproc.detect import Catalogue, make_catalogue, prepare
@@ -18,6 +19,7 @@ from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
 from extproc.outlets import Outlets
 from extproc.persistence import Persistence
+from extproc.probing import make_prober
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
 from extproc.signals import Metrics
 from extproc.signals.secret import secret
@@ -85,6 +87,9 @@ class Sidecar:
         self.services = make_services(settings)
         self._persistence = Persistence(settings, self.services)
         self._outlets = Outlets(settings, self.services)
+        self._prober = make_prober(settings, self.services)
+        self.services.probe_summary = self._prober.summary
+        self._persistence.keep_besides("probes", self._prober)
         self._server = Server(
             ServerSettings(
                 grpc.address,
@@ -103,6 +108,7 @@ class Sidecar:
             secret(admin.token_env, admin.token_file),
         )
         app.add_routes(evidence_routes(self._persistence))
+        app.add_routes(probe_routes(self._prober))
         files = admin.tls
         self._admin = AdminServer(
             app,
@@ -119,6 +125,7 @@ class Sidecar:
             await self._admin.start()
             await self._outlets.start()
             await self._server.start()
+            await self._prober.start()
         except BaseException:
             await self._outlets.stop()
             await self._admin.stop()
@@ -141,6 +148,7 @@ class Sidecar:
         self._serving = False
         log.info("draining: open streams get %g s", self._drain_seconds)
         try:
+            await self._prober.stop()
             await self._server.drain(self._drain_seconds)
             await self._persistence.settle()  # what waits for the fleet is told to people first
             await self._outlets.stop()

@@ -146,6 +146,7 @@ class _Admin:
             "verified": ledger.verified(unit),
             "verification": _verification(ledger, unit),
             "fallback": list(known.fallback) if known else [],
+            "probes": self._services.probe_summary(unit),
             "classes": classes,
             "hosts": {
                 name: {"answers": host.answers, "corrupt": host.corrupt, "drained": host.drained}

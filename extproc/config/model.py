@@ -12,6 +12,7 @@ from extproc.config.base import Bytes, Name, Seconds, TlsModel, check_secret
 from extproc.config.base import Model as _Model
 from extproc.config.base import address as _address
 from extproc.config.judging import JudgingModel
+from extproc.config.probes import ProbeModel, ProbesModel
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
 from extproc.config.stores import FleetModel, StoreModel
@@ -152,6 +153,7 @@ class UnitModel(JudgingModel):
     fallback: list[Name] = Field([], description="units that may take its traffic, best first")
     verified: bool = Field(False, description="its present release may take others' traffic")
     sample: Share | None = Field(None, description="sampling.share of this unit")
+    probe: ProbeModel | None = Field(None, description="where it is probed; not at all without")
 
     def unit(self) -> Unit:
         """The same, as the other rooms know it."""
@@ -207,6 +209,7 @@ class Settings(JudgingModel, BaseSettings):
     sampling: SamplingModel = SamplingModel()
     store: StoreModel = StoreModel()
     fleet: FleetModel = FleetModel()
+    probes: ProbesModel = ProbesModel()
     units: list[UnitModel] = []
     trusted_headers: TrustedHeadersModel = TrustedHeadersModel()
     context_classes: list[ContextClassModel] = [ContextClassModel(name="short", up_to_bytes=16384)]

@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -112,14 +113,16 @@ class Budget:
         spent = [[at, *cost] for at, cost in self._settled]
         return spent + [[self._latest, *each.cost] for each in self._reserved]
 
-    def restore(self, content: Iterable[Any], at: float) -> None:
-        """Takes back a snapshot. Raises ValueError if it cannot be read."""
+    def restore(self, content: Iterable[Any]) -> None:
+        """Takes back a snapshot; what is in it twice, or known here, counts once. Raises
+        ValueError, and changes nothing, if it cannot be read."""
         try:
-            entries = [
-                (min(float(when), at), Cost(int(requests), int(tokens), float(seconds)))
+            entries = {
+                (float(when), Cost(int(requests), int(tokens), float(seconds)))
                 for when, requests, tokens, seconds in content
-            ]
+            }
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"a budget that cannot be read: {error}") from None
-        merged = sorted([*self._settled, *entries], key=lambda entry: entry[0])
-        self._settled = deque(merged)
+        if not all(math.isfinite(when) and min(cost) >= 0 for when, cost in entries):
+            raise ValueError("a budget that cannot be read: a number is none")
+        self._settled = deque(sorted({*self._settled, *entries}))

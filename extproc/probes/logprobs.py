@@ -62,9 +62,10 @@ def of_documents(documents: Iterable[Any], generated_tokens: int = -1) -> TokenL
                 generated += _entries(logprobs.get("content"))
                 generated += _lists(logprobs)
         generated += _entries(document.get("completion_probabilities"))
-    if generated_tokens >= 0 and not prompt:
+    if generated_tokens >= 0:
         echoed = max(0, len(generated) - generated_tokens)
-        prompt, generated = generated[:echoed], generated[echoed:]
+        # vLLM tells those of an echoed prompt in both places.
+        prompt, generated = prompt or generated[:echoed], generated[echoed:]
     return TokenLogprobs(tuple(prompt), tuple(generated))
 
 

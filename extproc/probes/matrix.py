@@ -4,8 +4,8 @@ Rules, the first that applies:
 - What somebody asked for by hand.
 - A class that evidence has quarantined: all of it, again and again with growing pauses. When all
   that the server offers has passed, the unit is let in.
-- A class of which a cell was never probed under the unit's present identity (a deployment, or a
-  change of release, version, driver, backend, quantization, ...): all of it.
+- A class of which cells were never judged under the unit's present identity (a deployment, or a
+  change of release, version, driver, backend, quantization, ...): all of those.
 - Now and then one cell, each in its turn.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import NamedTuple
 
-from extproc.probes.kinds import NAMES, Band
+from extproc.probes.kinds import NAMES, Band, Outcome
 from extproc.probes.results import Cell, Results
 from extproc.probes.schedule import Rounds
 from extproc.probes.target import Target
@@ -56,7 +56,8 @@ class Subject:
         described = {
             each.name: getattr(self.unit, each.name)
             for each in fields(self.unit)
-            if each.name not in _NO_IDENTITY and isinstance(getattr(self.unit, each.name), str | int)
+            if each.name not in _NO_IDENTITY
+            and isinstance(getattr(self.unit, each.name), str | int)
         }
         text = repr((sorted(described.items()), release, engine))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -72,7 +73,7 @@ def bands(classes: Sequence[tuple[str, int]], last: str) -> tuple[Band, ...]:
 
 
 class Pauses:
-    """When what failed is tried again: after ``first`` seconds, then twice as long, to ``longest``."""
+    """When what failed is tried again: after ``first`` seconds, then twice that, to ``longest``."""
 
     def __init__(self, first: float = 30.0, longest: float = 600.0) -> None:
         self._first = first
@@ -118,7 +119,9 @@ class Matrix:
         self.deployment = Pauses(first_pause, longest_pause)
         self._sampled = float("-inf")
 
-    def cells(self, unit: str, contexts: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[Cell]:
+    def cells(
+        self, unit: str, contexts: Iterable[str] = (), kinds: Iterable[str] = ()
+    ) -> list[Cell]:
         """Cells of a unit, of some classes and kinds or of all."""
         wanted = set(kinds)
         return [
@@ -141,10 +144,10 @@ class Matrix:
         for unit in self.subjects:
             for context in self.bands:
                 key = unit, context
-                cells = self.cells(unit, [context])
-                unknown = not self._all_known(cells, identities.get(unit, ""))
-                if unknown and not self._quarantined(*key) and self.deployment.due(key, at):
-                    return Job(Why.DEPLOYMENT, tuple(cells))
+                if self._quarantined(*key) or not self.deployment.due(key, at):
+                    continue
+                if unknown := self._unknown(unit, context, identities.get(unit, "")):
+                    return Job(Why.DEPLOYMENT, tuple(unknown))
         if not 0 <= at - self._sampled < self._interval:
             waiting = [
                 cell
@@ -159,9 +162,12 @@ class Matrix:
                 return Job(Why.SAMPLE, (cell,))
         return None
 
-    def _all_known(self, cells: Iterable[Cell], identity: str) -> bool:
-        for cell in cells:
-            result = self._results.last(cell)
-            if not identity or result is None or result.identity != identity:
-                return False
-        return True
+    def _unknown(self, unit: str, context: str, identity: str) -> list[Cell]:
+        """Cells that have no judgement under the unit's identity."""
+        found = []
+        for cell in self.cells(unit, [context]):
+            last = self._results.last(cell)
+            known = last is not None and identity and last.identity == identity
+            if not known or (last is not None and last.outcome is Outcome.ERROR):
+                found.append(cell)
+        return found

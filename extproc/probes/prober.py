@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extproc.health import ALL, Probes, State
-from extproc.health.stores import StoreError
 from extproc.probes.budget import Budget, Cost
 from extproc.probes.client import Client, ClientSettings
 from extproc.probes.discovery import Capabilities, fingerprint
 from extproc.probes.errors import ProbeError
 from extproc.probes.filler import Tokens
-from extproc.probes.kinds import Judgement, Outcome, Probe, Room, make_probes
+from extproc.probes.kinds import NAMES, Judgement, Outcome, Probe, Room, make_probes
 from extproc.probes.kinds.base import Band
 from extproc.probes.lease import Alone, Lease
 from extproc.probes.matrix import Job, Matrix, Subject, Why
 from extproc.probes.results import Cell, Result, Results
 from extproc.probes.runner import NoRoom, Probed, Runner, Spent
+from extproc.probes.tenure import Tenure
 from extproc.processor import Services
 
 log = logging.getLogger(__name__)
@@ -64,10 +64,6 @@ class _Server:
     tokens: Tokens
 
 
-class NotHolder(Exception):
-    """Another sidecar is the fleet's prober."""
-
-
 class Prober:
     """Probes ``subjects`` in the background; ``run_now`` does it by hand."""
 
@@ -81,7 +77,6 @@ class Prober:
     ) -> None:
         self._services = services
         self._settings = settings
-        self._lease: Lease = lease or Alone()
         self.results = Results()
         self.budget = Budget(settings.limit, settings.window)
         self.matrix = Matrix(
@@ -95,11 +90,11 @@ class Prober:
             seed=settings.seed,
         )
         self._servers: dict[str, _Server] = {}
-        self._token = 0
-        self._held_until = float("-inf")
+        self._tenure = Tenure(lease or Alone(), self.snapshot, self.restore, self._told)
         self._busy = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._working: asyncio.Task[None] | None = None
+        self._no_room_until = float("-inf")
         self._trouble = ""
 
     # -- life -------------------------------------------------------------------------------------
@@ -110,7 +105,7 @@ class Prober:
             return
         self._services.components["probes"] = self.status
         self._tasks = [
-            asyncio.create_task(self._keep_lease(), name="probe-lease"),
+            asyncio.create_task(self._tenure.run(), name="probe-lease"),
             asyncio.create_task(self._run(), name="probes"),
         ]
 
@@ -122,15 +117,13 @@ class Prober:
             with suppress(asyncio.CancelledError):
                 await task
         self._tasks.clear()
-        await self._share()
-        await self._lease.close()
-        self._token = 0
+        await self._tenure.close()
 
     def status(self) -> str:
         """For ``/healthz``."""
-        if self._trouble:
-            return f"waiting: {self._trouble}"
-        return "ok" if self._holds else "another sidecar of the fleet probes"
+        if trouble := self._tenure.trouble or self._trouble:
+            return f"waiting: {trouble}"
+        return "ok" if self._tenure.holds else "another sidecar is the fleet's prober"
 
     # -- what is known ----------------------------------------------------------------------------
 
@@ -187,25 +180,49 @@ class Prober:
             return
         try:
             self.results.restore(content)
-            self.budget.restore(content.get("budget", ()), self._services.clock())
+            self.budget.restore(content.get("budget", ()))
         except ValueError as error:
             log.warning("%s; all of it is probed anew", error)
         self.results.forget(set(self.matrix.subjects))
 
     # -- by hand ----------------------------------------------------------------------------------
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The context classes."""
+        return tuple(self.matrix.bands)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of probes, in their order."""
+        return NAMES
+
+    def refuses(self) -> str:
+        """Why nothing can be probed from here now, "" if it can."""
+        if self._tenure.holds:
+            return ""
+        return (
+            "another sidecar is the fleet's prober: ask the one whose metric "
+            "semantic_extproc_probe_leader is 1"
+        )
+
     async def run_now(
         self, unit: str, contexts: Iterable[str] = (), kinds: Iterable[str] = ()
-    ) -> AsyncIterator[Result]:
-        """Probes these cells now, each once, within the budget. Raises NotHolder."""
-        if not self._holds:
-            raise NotHolder
+    ) -> AsyncGenerator[Result, None]:
+        """Probes these cells, each once, as soon as what runs has ended. What there is no room for
+        in the budget ends as an error."""
         async with self._busy:
             for context in contexts or self.matrix.bands:
-                job = Job(Why.ASKED, tuple(self.matrix.cells(unit, [context], kinds)))
-                async with aclosing(self._results_of(job)) as results:
-                    async for result in results:
-                        yield result
+                cells = self.matrix.cells(unit, [context], kinds)
+                while cells:
+                    try:
+                        async with aclosing(self._results_of(Job(Why.ASKED, tuple(cells)))) as done:
+                            async for result in done:
+                                cells.remove(result.cell)
+                                yield result
+                    except NoRoom as error:
+                        # No result of the engine's: what was found before stays.
+                        yield self._result(cells.pop(0), Probed(_no_room(error), Spent()))
 
     # -- in the background ------------------------------------------------------------------------
 
@@ -219,7 +236,7 @@ class Prober:
             await asyncio.sleep(STEP)
 
     async def _turn(self) -> None:
-        if not self._holds:
+        if not self._tenure.holds or self._services.clock() < self._no_room_until:
             return
         async with self._busy:
             identities = {u: i for u in self.matrix.subjects if (i := self.identity(u))}
@@ -239,16 +256,23 @@ class Prober:
     async def _do(self, job: Job) -> None:
         results: list[Result] = []
         unit, context, _ = job.cells[0]
-        async with aclosing(self._results_of(job)) as found:
-            async for result in found:
-                results.append(result)
-                if job.why is Why.RECOVERY and result.outcome in (Outcome.FAILED, Outcome.ERROR):
-                    break
-        key, now = (unit, context), self._services.clock()
+        key = unit, context
+        try:
+            async with aclosing(self._results_of(job)) as found:
+                async for result in found:
+                    results.append(result)
+                    bad = result.outcome in (Outcome.FAILED, Outcome.ERROR)
+                    if bad and job.why is Why.RECOVERY:
+                        break
+        except NoRoom as error:
+            self._trouble = str(error)
+            self._no_room_until = self._services.clock() + (error.wait or self.budget.window)
+            return
+        now = self._services.clock()
         passed = sum(result.outcome is Outcome.PASSED for result in results)
-        bad = sum(result.outcome in (Outcome.FAILED, Outcome.ERROR) for result in results)
+        skipped = sum(result.outcome is Outcome.SKIPPED for result in results)
         if job.why is Why.RECOVERY:
-            if passed and not bad and len(results) == len(job.cells):
+            if passed and passed + skipped == len(job.cells):
                 self._let_in(unit, context, passed, now)
                 self.matrix.recovery.clear(key)
             else:
@@ -271,41 +295,48 @@ class Prober:
             return False
         return True
 
-    async def _results_of(self, job: Job) -> AsyncIterator[Result]:
-        """Probes the cells of a job, and takes each result in before it is handed on."""
-        unit = job.cells[0].unit if job.cells else ""
-        if not unit:
+    def _told(self, holds: bool) -> None:
+        self._services.metrics.probing.leader.set(float(holds))
+        if not holds and self._working is not None:
+            self._working.cancel()
+
+    async def _results_of(self, job: Job) -> AsyncGenerator[Result, None]:
+        """Probes the cells of a job, and takes each result in before it is handed on. Raises
+        NoRoom."""
+        if not job.cells:
             return
-        subject, settings = self.matrix.subjects[unit], self._settings
-        async with Client(subject.target, ClientSettings(timeout=settings.timeout)) as client:
-            trouble = await self._acquaint(unit, client, patient=job.why is not Why.ASKED)
+        unit = job.cells[0].unit
+        client = Client(
+            self.matrix.subjects[unit].target, ClientSettings(timeout=self._settings.timeout)
+        )
+        async with AsyncExitStack() as stack:
+            trouble: Judgement | None = None
+            try:
+                await stack.enter_async_context(client)
+                await self._acquaint(unit, client)
+            except ProbeError as error:
+                self._trouble = f"unit {unit}: {error.kind}"
+                trouble = Judgement(Outcome.ERROR, error.kind)
+            else:
+                self._trouble = ""
             for cell in job.cells:
-                if trouble is not None:
-                    probed = Probed(trouble, Spent())
+                if trouble is None:
+                    probed = await self._probe(cell, client)
                 else:
-                    probed = await self._probe(cell, client, patient=job.why is not Why.ASKED)
+                    probed = Probed(trouble, Spent())
                 yield await self._took(cell, probed, job.why)
 
-    async def _acquaint(self, unit: str, client: Client, *, patient: bool) -> Judgement | None:
-        """Learns what the server offers, if that is not known of what it runs now. What keeps it
-        from that."""
+    async def _acquaint(self, unit: str, client: Client) -> None:
+        """Learns what the server offers, if that is not known of what it runs now. Raises
+        ProbeError or NoRoom."""
         known = self._servers.get(unit)
-        try:
-            said = await fingerprint(client)
-            if known is not None and known.said == said:
-                return None
+        said = await fingerprint(client)
+        if known is None or known.said != said:
             tokens = Tokens()
-            runner = self._runner(client, tokens, patient)
+            runner = Runner(client, self.budget, tokens, self._services.clock)
             self._servers[unit] = _Server(await runner.discover(), said, tokens)
-        except NoRoom as error:
-            return Judgement(Outcome.ERROR, str(error))
-        except ProbeError as error:
-            self._trouble = f"unit {unit}: {error.kind}"
-            return Judgement(Outcome.ERROR, error.kind)
-        self._trouble = ""
-        return None
 
-    async def _probe(self, cell: Cell, client: Client, *, patient: bool) -> Probed:
+    async def _probe(self, cell: Cell, client: Client) -> Probed:
         server = self._servers[cell.unit]
         room = Room(
             model=server.capabilities.model,
@@ -315,24 +346,17 @@ class Prober:
             long_tokens=self._settings.long_tokens,
             seed=self._settings.seed,
         )
-        runner = self._runner(client, server.tokens, patient)
-        try:
-            return await runner.probe(self._settings.probes[cell.kind], room)
-        except NoRoom as error:
-            return Probed(Judgement(Outcome.ERROR, str(error)), Spent())
+        runner = Runner(client, self.budget, server.tokens, self._services.clock)
+        return await runner.probe(self._settings.probes[cell.kind], room)
 
-    def _runner(self, client: Client, tokens: Tokens, patient: bool) -> Runner:
-        return Runner(client, self.budget, tokens, self._services.clock, patient=patient)
-
-    async def _took(self, cell: Cell, probed: Probed, why: Why) -> Result:
+    def _result(self, cell: Cell, probed: Probed) -> Result:
         judgement, spent = probed.judgement, probed.spent
-        subject, now = self.matrix.subjects[cell.unit], self._services.clock()
-        result = Result(
+        return Result(
             cell=cell,
             release=self.release(cell.unit),
             identity=self.identity(cell.unit),
             outcome=judgement.outcome,
-            at=now,
+            at=self._services.clock(),
             reason=judgement.reason,
             findings=judgement.findings,
             proof=judgement.proof,
@@ -342,18 +366,27 @@ class Prober:
             completion_tokens=spent.completion,
             corroborated=probed.corroborated,
         )
-        model = subject.unit.model
-        if result.outcome is Outcome.FAILED and (
-            judgement.proof or self.results.able(cell, model)
-        ):
-            cause = f"{cell.kind}: {judgement.reason}"
+
+    async def _took(self, cell: Cell, probed: Probed, why: Why) -> Result:
+        result = self._result(cell, probed)
+        model = self.matrix.subjects[cell.unit].unit.model
+        if result.outcome is Outcome.FAILED and (result.proof or self.results.able(cell, model)):
+            cause = f"{cell.kind}: {result.reason}"
             failed = Probes(
-                cell.unit, result.release, cell.context, ALL, 0, 1, cause, now, result.findings
+                cell.unit,
+                result.release,
+                cell.context,
+                ALL,
+                0,
+                1,
+                cause,
+                result.at,
+                result.findings,
             )
             result = replace(result, charged=self._tell(failed))
         self.results.put(result, model)
         self._count(result, why)
-        await self._share()
+        await self._tenure.share()
         return result
 
     def _count(self, result: Result, why: Why) -> None:
@@ -397,39 +430,6 @@ class Prober:
     def _current(result: Result, identity: str) -> bool:
         return not identity or result.identity == identity
 
-    # -- the lease --------------------------------------------------------------------------------
 
-    @property
-    def _holds(self) -> bool:
-        return bool(self._token) and self._now() < self._held_until
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
-
-    async def _keep_lease(self) -> None:
-        lease = self._lease
-        while True:
-            asked = self._now()
-            try:
-                token = await lease.hold()
-                if token and token != self._token:
-                    self.restore(await lease.load())
-                elif not token:
-                    self.restore(await lease.load())
-                self._token, self._held_until = token, asked + 0.8 * lease.seconds
-            except StoreError as error:
-                # Until it ends the lease is still ours; nobody else can have it.
-                self._trouble = str(error)
-            self._services.metrics.probing.leader.set(float(self._holds))
-            if not self._holds and self._working is not None:
-                self._working.cancel()
-            await asyncio.sleep(min(lease.seconds / 4, 5.0))
-
-    async def _share(self) -> None:
-        if not self._token:
-            return
-        with suppress(StoreError):  # said by the one that keeps the lease
-            if not await self._lease.save(self._token, self.snapshot()):
-                self._token = 0
-
+def _no_room(error: NoRoom) -> Judgement:
+    return Judgement(Outcome.ERROR, str(error))

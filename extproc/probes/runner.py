@@ -73,8 +73,8 @@ class Probed(NamedTuple):
 class Runner:
     """Probes one server through ``client``, whose calls end within its timeout.
 
-    ``clock``: Unix time. ``patient``: whether to wait for room in the budget; otherwise NoRoom is
-    raised. ``tokens`` is kept from one runner to the next: what has been measured of a server.
+    ``clock``: Unix time. ``tokens`` is kept from one runner to the next: what has been measured of
+    a server.
     """
 
     def __init__(
@@ -83,16 +83,11 @@ class Runner:
         budget: Budget,
         tokens: Tokens,
         clock: Callable[[], float],
-        *,
-        patient: bool = True,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._budget = budget
         self._tokens = tokens
         self._clock = clock
-        self._patient = patient
-        self._sleep = sleep
 
     async def discover(self) -> Capabilities:
         """What the server offers, and how its tokenizer counts. Raises ProbeError or NoRoom."""
@@ -109,7 +104,9 @@ class Runner:
                 return found
 
         try:
-            return await self._spending(cost, asked, lambda found, seconds: cost)
+            return await self._spending(
+                cost, asked, lambda found, seconds: cost._replace(seconds=seconds)
+            )
         except TimeoutError:
             raise ProbeError("the server's abilities could not be asked for in time") from None
 
@@ -170,14 +167,12 @@ class Runner:
         call: Callable[[], Awaitable[T]],
         settled: Callable[[T, float], Cost],
     ) -> T:
-        """``call``, once there is room for ``cost``; then what it did cost is settled."""
-        budget = self._budget
-        while (reservation := budget.reserve(cost, self._clock())) is None:
-            now = self._clock()
+        """``call``, if there is room for ``cost``; then what it did cost is settled."""
+        budget, now = self._budget, self._clock()
+        reservation = budget.reserve(cost, now)
+        if reservation is None:
             free = budget.free_at(cost, now)
-            if free is None or not self._patient:
-                raise NoRoom(None if free is None else max(0.0, free - now))
-            await self._sleep(max(0.05, free - now))
+            raise NoRoom(None if free is None else max(0.0, free - now))
         started = asyncio.get_running_loop().time()
         spent = cost
         try:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from extproc.detect import Catalogue, Kind, make_catalogue
 from extproc.health import (
@@ -37,6 +38,10 @@ def _told_at_once(record: Evidence) -> bool:
 
 async def _nothing_kept() -> bool:
     return False
+
+
+def _unprobed(unit: str) -> dict[str, Any] | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -79,6 +84,9 @@ class Services:
 
     components: dict[str, Callable[[], str]] = field(default_factory=dict)
     """What else runs, and how it is."""
+
+    probe_summary: Callable[[str], dict[str, Any] | None] = _unprobed
+    """How a unit's active probes came out; None for one that is not probed."""
 
     ids: Ids = field(default_factory=lambda: Ids(os.urandom(4).hex()))
     limiter: Limiter = field(default_factory=Limiter)

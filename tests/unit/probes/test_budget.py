@@ -53,7 +53,8 @@ class Spending(RuleBasedStateMachine):
         self.spent += [(self.now, made.cost) for made in self.open]
         self.open.clear()
         self.budget = Budget(LIMIT, self.budget.window)
-        self.budget.restore(kept, self.now)
+        self.budget.restore(kept)
+        self.budget.restore(kept)
 
     @invariant()
     def no_window_holds_more_than_the_limit(self) -> None:
@@ -105,6 +106,6 @@ def test_a_clock_that_jumps_back_makes_no_room() -> None:
 def test_a_snapshot_of_something_else_is_refused_or_read(content: list[Any]) -> None:
     budget = Budget(LIMIT)
     try:
-        budget.restore(content, 0.0)
+        budget.restore(content)
     except ValueError:
         assert budget.used(0.0) == Cost()

@@ -84,6 +84,13 @@ def test_prompt_logprobs_of_vllm_are_read(document: dict[str, Any]) -> None:
     assert second == TokenLogprob("q", -2.0, (("r", -0.1), ("q", -2.0)), 11)
 
 
+def test_an_echoed_prompt_that_is_told_twice_counts_once() -> None:
+    choice = {**LISTS["choices"][0], "prompt_logprobs": RANKED}
+    found = of_documents([{"choices": [choice]}], generated_tokens=1)
+    assert [token.logprob for token in found.prompt] == [None, -2.0]
+    assert found.generated == (A,)
+
+
 def test_native_logprobs_of_llama_cpp_are_read() -> None:
     content = CHAT["choices"][0]["logprobs"]["content"]  # type: ignore[index]
     found = of_documents([{"content": "ac", "completion_probabilities": content}])
