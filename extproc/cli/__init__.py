@@ -12,6 +12,7 @@ from extproc.cli.detectors import detectors
 from extproc.cli.evidence import evidence
 from extproc.cli.inspect import inspect
 from extproc.cli.operate import quarantine, release
+from extproc.cli.probe import probe
 from extproc.cli.serve import serve
 from extproc.cli.status import status
 
@@ -42,7 +43,7 @@ def _main(
 
 for command in (demo, serve, config, inspect, baseline, detectors):
     app.command()(command)
-for question in (status, quarantine, release, evidence):
+for question in (status, quarantine, release, evidence, probe):
     app.command(rich_help_panel="A running sidecar")(question)
 
 

@@ -6,8 +6,10 @@ import getpass
 import json
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
@@ -67,11 +69,25 @@ class Api:
         """The JSON that a POST of ``content`` is answered with."""
         return self._ask(path, json.dumps(content).encode())
 
+    def lines(self, path: str, content: dict[str, Any], seconds: float) -> Iterator[Any]:
+        """The JSON lines that a POST is answered with, as they come; each within ``seconds``."""
+        body = json.dumps(content).encode()
+        with self._answer(path, body, seconds) as answer:
+            for line in answer:
+                if line.strip():
+                    yield json.loads(line)
+
     def unit(self, unit: str, word: str = "") -> str:
         """The path of a unit, or of one of an operator's words on it."""
         return f"/api/units/{quote(unit, safe='')}" + (f"/{word}" if word else "")
 
     def _ask(self, path: str, body: bytes | None) -> Any:
+        with self._answer(path, body, self._seconds) as answer:
+            return json.loads(answer.read())
+
+    @contextmanager
+    def _answer(self, path: str, body: bytes | None, seconds: float) -> Iterator[IO[bytes]]:
+        """An open answer; what goes wrong while it is read is translated as well."""
         try:
             request = Request(self.url + path, body, {"Content-Type": "application/json"})
             if self._token:
@@ -80,8 +96,8 @@ class Api:
                 # The admin API is inside: a proxy for the outside has no business with it.
                 tls = _tls() if self.url.startswith("https:") else None
                 self._opener = build_opener(ProxyHandler({}), HTTPSHandler(context=tls))
-            with self._opener.open(request, timeout=self._seconds) as answer:
-                return json.loads(answer.read())
+            with self._opener.open(request, timeout=seconds) as answer:
+                yield answer
         except HTTPError as error:
             with error:
                 text = error.read(2000).decode(errors="replace").strip()

@@ -93,7 +93,9 @@ def table(units: list[dict[str, Any]], now: float) -> Any:
     if not units:
         return Text("no unit is configured, and none has answered yet")
     made = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("unit", "release", "state", "hosts", "classes", "e-value", "answers", "since"):
+    titles = ["unit", "release", "state", "hosts", "classes", "e-value", "answers", "since"]
+    probed = any(unit.get("probes") for unit in units)
+    for title in (*titles, "probes") if probed else titles:
         made.add_column(title, justify="right" if title == "e-value" else "left")
     made.add_column("held by operator")
     for unit in units:
@@ -108,6 +110,7 @@ def table(units: list[dict[str, Any]], now: float) -> Any:
             f"{max((c['e_value'] for c in unit['classes'].values()), default=0.0):.3g}",
             _counts(unit["counts"]),
             _ago(unit.get("since"), now),
+            *([_probes(unit.get("probes"), now)] if probed else []),
             Text(unit["held_by_operator"] or ""),
         )
     return made
@@ -136,6 +139,21 @@ def _classes(classes: dict[str, dict[str, Any]]) -> Any:
 def _counts(counts: dict[str, int]) -> str:
     found = [f"{number} {kind}" for kind, number in counts.items() if number]
     return ", ".join(found) or "none"
+
+
+def _probes(summary: dict[str, Any] | None, now: float) -> Any:
+    """How the probes of the present release came out, and when the last of them was."""
+    from rich.text import Text
+
+    if not summary:
+        return Text("")
+    text = Text()
+    for outcome, style in (("passed", ""), ("failed", "bold red"), ("error", "yellow")):
+        if summary[outcome]:
+            text.append(f"{', ' if text else ''}{summary[outcome]} {outcome}", style=style)
+    if not text:
+        return Text("none yet")
+    return text.append(f", {_ago(summary['at'], now)} ago")
 
 
 def _ago(since: float | None, now: float) -> str:

@@ -149,6 +149,9 @@ class Prober:
             "unit": unit,
             "release": self.release(unit),
             "summary": self.summary(unit),
+            "cells": [
+                {"class": cell.context, "kind": cell.kind} for cell in self.matrix.cells(unit)
+            ],
             "budget": {
                 "window_seconds": self.budget.window,
                 "used": used._asdict(),
@@ -350,22 +353,8 @@ class Prober:
         return await runner.probe(self._settings.probes[cell.kind], room)
 
     def _result(self, cell: Cell, probed: Probed) -> Result:
-        judgement, spent = probed.judgement, probed.spent
-        return Result(
-            cell=cell,
-            release=self.release(cell.unit),
-            identity=self.identity(cell.unit),
-            outcome=judgement.outcome,
-            at=self._services.clock(),
-            reason=judgement.reason,
-            findings=judgement.findings,
-            proof=judgement.proof,
-            seconds=round(spent.seconds, 3),
-            requests=spent.requests,
-            prompt_tokens=spent.prompt,
-            completion_tokens=spent.completion,
-            corroborated=probed.corroborated,
-        )
+        unit, at = cell.unit, self._services.clock()
+        return probed.result(cell, self.release(unit), self.identity(unit), at)
 
     async def _took(self, cell: Cell, probed: Probed, why: Why) -> Result:
         result = self._result(cell, probed)

@@ -22,6 +22,7 @@ from extproc.probes.discovery import (
 from extproc.probes.errors import BadStatus, ProbeError
 from extproc.probes.filler import Tokens, filler
 from extproc.probes.kinds import Answer, Judgement, Outcome, Probe, Request, Room, Skip
+from extproc.probes.results import Cell, Result
 
 T = TypeVar("T")
 
@@ -68,6 +69,24 @@ class Probed(NamedTuple):
     judgement: Judgement
     spent: Spent
     corroborated: float = -1.0
+
+    def result(self, cell: Cell, release: str, identity: str, at: float) -> Result:
+        """The same, as it is kept."""
+        return Result(
+            cell=cell,
+            release=release,
+            identity=identity,
+            outcome=self.judgement.outcome,
+            at=at,
+            reason=self.judgement.reason,
+            findings=self.judgement.findings,
+            proof=self.judgement.proof,
+            seconds=round(self.spent.seconds, 3),
+            requests=self.spent.requests,
+            prompt_tokens=self.spent.prompt,
+            completion_tokens=self.spent.completion,
+            corroborated=self.corroborated,
+        )
 
 
 class Runner:
