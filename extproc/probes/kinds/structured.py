@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from jsonschema import Draft202012Validator
 
+from extproc.detect import Weight
 from extproc.probes.discovery import TOOL, Support
 from extproc.probes.kinds.base import (
+    Answer,
     Judgement,
     Probe,
     Request,
@@ -45,6 +49,14 @@ class JsonSchema(Probe):
         asked += "inhabitants and capital."
         kind = {"type": "json_schema", "json_schema": named}
         return [chat_request(room, asked, 192, response_format=kind)]
+
+    def judge(self, room: Room, answers: Sequence[Answer]) -> Judgement:
+        found = super().judge(room, answers)
+        proofs = [each for each in found.findings if each.weight is Weight.PROOF]
+        if found.proof and all(each.detector == "structure" for each in proofs):
+            # A server may not know of schemas, and answer in prose: no fault of its engine.
+            return replace(found, proof=False)
+        return found
 
     def check(self, room: Room, replies: list[Reply]) -> Judgement:
         wrong = kept(replies[0].text, CITY)
