@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -108,21 +108,22 @@ class Budget:
         self._latest = max(self._latest, at)
         return self._latest
 
-    def snapshot(self) -> list[list[float]]:
-        """What must outlive the process, as JSON values; reservations as if they were spent."""
-        spent = [[at, *cost] for at, cost in self._settled]
-        return spent + [[self._latest, *each.cost] for each in self._reserved]
+    def snapshot(self, at: float) -> list[list[float]]:
+        """What must outlive the process, as JSON values; what is reserved as if it were spent."""
+        at = self._now(at)
+        spent = [[when, *cost] for when, cost in self._settled]
+        return spent + [[at, *each.cost] for each in self._reserved]
 
     def restore(self, content: Iterable[Any]) -> None:
-        """Takes back a snapshot; what is in it twice, or known here, counts once. Raises
+        """Takes back a snapshot; what is known here already is not counted again. Raises
         ValueError, and changes nothing, if it cannot be read."""
         try:
-            entries = {
+            entries = Counter(
                 (float(when), Cost(int(requests), int(tokens), float(seconds)))
                 for when, requests, tokens, seconds in content
-            }
+            )
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"a budget that cannot be read: {error}") from None
         if not all(math.isfinite(when) and min(cost) >= 0 for when, cost in entries):
             raise ValueError("a budget that cannot be read: a number is none")
-        self._settled = deque(sorted({*self._settled, *entries}))
+        self._settled = deque(sorted((Counter(self._settled) | entries).elements()))

@@ -175,7 +175,8 @@ class Prober:
 
     def snapshot(self) -> dict[str, Any]:
         """What must outlive the process, as JSON values."""
-        return {**self.results.snapshot(), "budget": self.budget.snapshot()}
+        now = self._services.clock()
+        return {**self.results.snapshot(), "budget": self.budget.snapshot(now)}
 
     def restore(self, content: Any) -> None:
         """Takes back a snapshot. What cannot be read is left: it is probed anew."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -49,7 +49,7 @@ class Spending(RuleBasedStateMachine):
 
     @rule()
     def the_process_starts_again(self) -> None:
-        kept = self.budget.snapshot()
+        kept = self.budget.snapshot(self.now)
         self.spent += [(self.now, made.cost) for made in self.open]
         self.open.clear()
         self.budget = Budget(LIMIT, self.budget.window)
@@ -72,6 +72,7 @@ class Spending(RuleBasedStateMachine):
 
 
 TestSpending: Any = Spending.TestCase
+TestSpending.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 
 
 def test_what_was_not_spent_may_be_spent() -> None:
