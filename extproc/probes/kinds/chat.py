@@ -19,6 +19,9 @@ from extproc.probes.reply import Reply
 
 QUESTION = "Explain in two or three sentences why the sky is blue."
 
+AROUND = 512
+"""Bytes of a request beside the filler: the question, the fields, line ends as JSON writes them."""
+
 LEAST_CONTEXT = 256
 """Tokens below which a context is not long."""
 
@@ -51,7 +54,7 @@ class LongContext(Probe):
             # Sentences differ in what they come to: a twentieth was seen.
             most = min(most, int(0.9 * (context - self.answer - 64)))
         if room.band.high is not None:
-            most = min(most, int(room.band.high * 0.9 * (room.tokens.rate or 0.22)))
+            most = min(most, int((room.band.high - AROUND) * (room.tokens.rate or 0.22)))
         least = int(room.band.low * (room.tokens.rate or 0.22))
         if most < max(least, LEAST_CONTEXT):
             raise Skip(
