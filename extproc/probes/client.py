@@ -281,6 +281,7 @@ class Client:
                 inspection.verdict(),
                 Timings(answered, self._clock() - started, first),
                 echoed=request.get("echo") is True,
+                via=response.headers.get("x-semantic-unit", "")[:128],
             )
             if response.status != 200:
                 raise self._bad(path, response, body, reply)

@@ -65,6 +65,9 @@ class Reply:
     verdict: Verdict
     timings: Timings
     model: str = ""
+    via: str = ""
+    """The unit that a sidecar of ours named on the way; "" for an answer that passed none."""
+
     text: str = field(default="", repr=False)
     reasoning: str = field(default="", repr=False)
     refusal: str = field(default="", repr=False)
@@ -102,6 +105,7 @@ def assemble(
     verdict: Verdict,
     timings: Timings,
     echoed: bool = False,
+    via: str = "",
 ) -> Reply:
     """The reply whose bytes are ``body`` and whose events the wire's reader gave.
 
@@ -134,6 +138,7 @@ def assemble(
         verdict=verdict,
         timings=timings,
         model=_model(documents),
+        via=via,
         text=text(Channel.CONTENT),
         reasoning=text(Channel.REASONING),
         refusal=text(Channel.REFUSAL),

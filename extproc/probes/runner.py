@@ -22,6 +22,7 @@ from extproc.probes.discovery import (
 from extproc.probes.errors import BadStatus, ProbeError
 from extproc.probes.filler import Tokens, filler
 from extproc.probes.kinds import Answer, Judgement, Outcome, Probe, Request, Room, Skip
+from extproc.probes.reply import Reply
 from extproc.probes.results import Cell, Result
 
 T = TypeVar("T")
@@ -141,7 +142,7 @@ class Runner:
         answers: list[Answer] = []
         for request in requests:
             answers.append(await self._answer(request, spent))
-        judgement = probe.judge(room, answers)
+        judgement = _through_a_gateway(answers) or probe.judge(room, answers)
         if judgement.outcome is Outcome.ERROR:
             judgement = self._too_long(room, answers) or judgement
         after = await corrupted_requests(self._client) if before is not None else None
@@ -207,6 +208,19 @@ class Runner:
                 said = f"the model takes {most} tokens, fewer than class {room.band.name} needs"
                 return Judgement(Outcome.SKIPPED, said)
         return None
+
+
+def _through_a_gateway(answers: list[Answer]) -> Judgement | None:
+    """A sidecar on the way took the probe for traffic, and the gateway may have asked another unit
+    than the one that is probed."""
+    for answer in answers:
+        reply = answer if isinstance(answer, Reply) else getattr(answer, "reply", None)
+        if isinstance(reply, Reply) and reply.via:
+            said = (
+                f"answered through the gateway, by unit {reply.via}: probes go to the engine itself"
+            )
+            return Judgement(Outcome.ERROR, said)
+    return None
 
 
 def _corroborated(judgement: Judgement, risen: float) -> Judgement:

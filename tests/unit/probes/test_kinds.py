@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -261,6 +262,17 @@ async def test_numbers_in_the_filler_excuse_no_repetition() -> None:
     found = await judged("long", {CHAT: streamed(["6"] * 32, "length")}, band=Band("long", 4000))
     assert found.outcome is FAILED
     assert found.proof
+
+
+async def test_an_answer_through_the_gateway_is_no_judgement() -> None:
+    async def through(request: web.Request) -> web.StreamResponse:
+        response = await chat("!" * 48)(request)
+        response.headers["x-semantic-unit"] = "unit-b"
+        return response
+
+    found = await judged("golden", {CHAT: through})
+    assert found.outcome is ERROR
+    assert "unit-b" in found.reason
 
 
 async def test_the_engines_own_count_corroborates() -> None:
