@@ -14,7 +14,8 @@ class Emptiness:
 
     ``no_text``, ``empty_deltas`` (count): a stop token and a template's closing tags may stand
     alone; eight tokens that all decode to nothing may not. Source: the smallest reported case
-    had 16. ``empty_tail`` (count): text, then tokens that show nothing up to the token limit.
+    had 16. ``no_tokens``: the choice ended by itself, and the engine counts no token: even the end
+    is one. ``empty_tail`` (count): text, then tokens that show nothing up to the token limit.
     ``thin``: more tokens than ASCII characters, which no tokenizer needs; withheld reasoning can
     look so, hence a hint.
     """
@@ -66,6 +67,8 @@ class Emptiness:
             count = max(shown, self._empty)
             # Up to the token limit without a sign of text, half as many say as much.
             least = self._tokens // 2 if reasons & CUT_OFF else self._tokens
+            if ending.completion_tokens == 0 and "stop" in reasons:
+                return self._found("no_tokens", 0, Weight.PROOF)
             return self._found("no_text", count, Weight.PROOF) if count >= least else None
         cut = bool(reasons & CUT_OFF) or not reasons
         if self._empty >= 3 * self._tokens:

@@ -90,11 +90,19 @@ class RepetitionLimits:
     whole_cut_long: Limit = Limit(150, 3.3)
     """The whole output is one unit, up to 16 characters or longer, and was cut off."""
 
+    groups: tuple[Limit, Limit] = (Limit(200, 4), Limit(540, 2.2))
+    """Two unlike lines by turns, or four and more, were cut off in a further round, whatever stood
+    before: equal rows follow each other in tables and dumps, groups of unlike rows do not."""
+
+    rule: Limit = Limit(128, 128)
+    """A plain letter while the text comes: rules are drawn with o and x, too. (An engine that
+    sends it token by token is caught sooner, by its deltas.)"""
+
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
     as long as they are. ``data_end``: the same where the text was cut off."""
 
-    data_end: float = 1.6
+    data_end: float = 1.35
 
 
 DEFAULT_LIMITS = RepetitionLimits(
@@ -237,9 +245,9 @@ class Repetition:
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if self._done or reason in POLICY_ENDINGS:
             return None
-        self._search(tail.text)
+        self._search(tail.text, 12)
         cut = reason in CUT_OFF
-        if cut and self._run >= 1.5 * self._period > 0:
+        if cut and self._run >= 1.2 * self._period > 0:
             finding = self._judge(tail, self._limits.end, "unfinished")
             if finding is not None and finding.weight is Weight.PROOF:
                 return finding
@@ -250,12 +258,12 @@ class Repetition:
         enough = past.value >= 2 * past.threshold or self._argument
         return past if enough else past._replace(weight=Weight.HINT)
 
-    def _search(self, text: str) -> None:
+    def _search(self, text: str, tries: int = 3) -> None:
         self._kind = None
         size = len(text)
         at = size - GRAM
         best_period = best_run = 0
-        for _ in range(3):
+        for _ in range(tries):
             # The occurrence must begin earlier, it may overlap.
             at = text.rfind(text[-GRAM:], 0, at + GRAM - 1) if size > GRAM else -1
             if at < 0:
@@ -264,8 +272,8 @@ class Repetition:
             run = extent(text, period)
             if run + period > best_run + best_period and run > best_run:
                 best_period, best_run = period, run
-            # A short period with a short run may be the inside of a longer unit.
-            if period > 16 or run > 4 * period:
+            # A short run may be the inside of a longer unit.
+            if run > 4 * period or (period > 16 and run >= period):
                 break
         self._period, self._run = best_period, best_run
 
@@ -291,13 +299,18 @@ class Repetition:
                 limit = _less(limit, self._limits.whole_short)
         if (cut or kind is Unit.SHORT) and kind in _WORDY and max(self._unit) >= chr(_CJK):
             limit = Limit(int(_CJK_SHARE * limit.characters), min(limit.copies, _CJK_COPIES))
+        if kind is Unit.LETTER and not whole and not cut and self._unit < "\x7f":
+            limit = self._limits.rule
         if period == 1 and tail.merged:
             # A vocabulary's merged runs: an engine that works wrote them in a few tokens.
             limit = Limit(4 * limit.characters, 4 * limit.copies)
+        lines = self._lines() if cut and kind in _ROWS else 0
+        if lines >= 2:
+            limit = _less(limit, self._limits.groups[lines >= 4])
         needed = limit.characters
         if span < needed or copies < limit.copies:
             return None
-        if not whole and kind not in _PROSE:
+        if not whole and kind not in _PROSE and lines < 2:
             before = tail.text[:-span]
             factor = 1.0
             if period == 1 and self._unit * 8 in before:
@@ -314,6 +327,11 @@ class Repetition:
             return self._finding(reason, copies, limit, Weight.HINT)
         return self._finding(reason, copies, limit, Weight.PROOF)
 
+    def _lines(self) -> int:
+        # Unlike lines in the unit, whose own begin and end are two parts of one.
+        whole = [line for line in (self._unit + self._unit).split("\n")[1:-1] if line.strip()]
+        return len(set(whole)) if len(whole) >= 3 else 0
+
     def _finding(self, reason: str, copies: float, limit: Limit, weight: Weight) -> Finding:
         return Finding(
             self.name, reason, round(copies, 1), limit.copies, weight, shape_of(self._unit, copies)
@@ -321,6 +339,7 @@ class Repetition:
 
 
 _PROSE = frozenset({Unit.PHRASE, Unit.PARAGRAPH})
+_ROWS = frozenset({Unit.RECORD, Unit.LONG_RECORD, Unit.PARAGRAPH})
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
 
 

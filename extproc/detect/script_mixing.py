@@ -98,9 +98,10 @@ class ScriptMixing:
     def _glue(self, window: str, fresh: int) -> None:
         self._foreign += sum(map(_letter_of_another, classes(window[-fresh:])))
         for found in _FRAGMENT.findall(window):
-            if found.isalpha() and not LOOK_ALIKES.issuperset(found):
+            letters = classes(found)  # without the marks that some scripts write as characters
+            if " " not in letters and letters and not LOOK_ALIKES.issuperset(found):
                 self._fragments += 1
-                self._glued += len(found)
+                self._glued += len(letters)
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if self._done or not self._fragments or self._foreign > 0.03 * tail.total:

@@ -28,6 +28,9 @@ _NO_OBJECT = frozenset(("of", "and", "to", "by", "or", "is", "was"))
 
 _TOKEN = re.compile(r"\w+|[^\w\s]+")
 
+_INSIDE = re.compile(r"\d([a-z]{3,})(?=\d)")
+"""A word between digits: no unit, no exponent, no number in hex, a date only in a name."""
+
 _WELDS = (
     re.compile(r"\d[A-Za-z]{2,}|[A-Za-z]{2,}\d"),
     re.compile(r",[,.]|\*{2,}\d|\d\*{2,}"),
@@ -159,7 +162,8 @@ class NoOrder:
 
 
 class SymbolSoup:
-    """``numbers`` (welds): digits welded to words, brackets and stars without any operator between.
+    """``numbers`` (welds): digits welded to words, brackets and stars without any operator between,
+    or one word again and again in the midst of numbers, among stops that no number has.
     ``low_ids`` (different signs): signs, digits and the first capitals alone, in no order: the
     lowest ids of a byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and
     base85 use the whole alphabet.)
@@ -202,10 +206,11 @@ class SymbolSoup:
         if 0.2 * size <= digits <= 0.9 * size:
             counts = [len(pattern.findall(text)) for pattern in _WELDS]
             total = sum(counts)
-            if sum(count >= 2 for count in counts) >= 2 and total >= welds * size:
-                distinct = len(set(re.findall(r"[A-Za-z]{2,}", text)))
-                words = len(re.findall(r"[A-Za-z]{2,}", text))
-                if distinct <= max(4, 0.3 * words):
+            inside = _INSIDE.findall(text)
+            odd = len(inside) >= 3 and len(set(inside)) == 1 and counts[1] + text.count("..") > 0
+            if (odd or sum(count >= 2 for count in counts) >= 2) and total >= welds * size:
+                words = re.findall(r"[A-Za-z]{2,}", text)
+                if len(set(words)) <= max(4, 0.3 * len(words)):
                     return self._found("numbers", total, round(welds * size, 1))
         low = sum("!" <= char <= "H" for char in solid)
         if low >= low_share * size and digits >= 0.08 * size:

@@ -11,10 +11,20 @@ from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 from extproc.wire import Channel
 
+_NAMES = (
+    "endoftext|startoftext|endofprompt|startoftranscript|notimestamps|nospeech|transcribe|translate"
+    "|system|user|assistant|observation|developer|tool|end|start|begin|stop|return|call|channel"
+    "|message|constrain|final|analysis|think|thought|image|audio|video|vision|box|code|text|prompt"
+    "|pad|unk|bos|eos|sep|mask|cls|eot|eom|eod|dummy|placeholder|extra|reserved|unused|special|im"
+)
+"""Words that stand alone between ``<|`` and ``|>`` in some vocabulary; others are nicknames."""
 _MARKED = re.compile(
-    r"<\|(?:[a-z]+_[a-z0-9_]*|[a-z]+(?:_?\d+)?|SPECIAL_\d+|[A-Z]+(?:_[A-Z]+)+)\|>|</?｜[^｜<>\n]{1,40}｜[^<>\n]{0,40}>"
+    rf"<\|(?:[a-z]+_[a-z0-9_]*|(?:{_NAMES})(?:_?\d+)?|SPECIAL_\d+|[A-Z]+(?:_[A-Z]+)+)\|>|</?｜[^｜<>\n]{{1,40}}｜[^<>\n]{{0,40}}>"
     r"|<(?:start_of_turn|end_of_turn|unused\d{1,3}|reserved_special_token_\d+|extra_id_\d+"
-    r"|image_soft_token|SPECIAL_\d+)>|\[(?:control|unused)_?\d+\]|<<SYS>>|\[/?INST\]"
+    r"|(?:image|audio)_soft_token|custom_token_\d+|fim_(?:prefix|suffix|middle|pad)|file_sep"
+    r"|repo_name|gh_stars|jupyter_\w+|SPECIAL_\d+)>|<\[\w+_never_used\w*\]>"
+    r"|\[(?:control|unused|UNUSED_TOKEN)_?\d+\]|<<SYS>>|\[/?INST\]|\[gMASK\]"
+    r"|\[\|(?:system|user|assistant|tool|endofturn)\|\]"
 )
 _CALL = re.compile(
     r"</?tool_call>|\[TOOL_CALLS\]|<function=|</function>|<tools?_use>|<invoke name=|</invoke>"
@@ -95,6 +105,7 @@ class SpecialTokens:
             "|" in window
             or "｜" in window
             or "INST]" in window
+            or "MASK]" in window
             or "_" in window
             or "SYS" in window
             or "unused" in window
