@@ -24,6 +24,11 @@ _ABOUT = re.compile(
 )
 
 
+def _numbers(text: str) -> bool:
+    text = text[-400:]
+    return sum(map(text.count, "0123456789")) >= 0.2 * len(text)
+
+
 class Decoding:
     """``replacement``: U+FFFD, where bytes were no UTF-8. One may stand at a cut, or be spoken of.
     ``mojibake``: UTF-8 read as Latin-1 or CP1252; also a share of the characters. Proof when it
@@ -86,9 +91,9 @@ class Decoding:
                 shape = f"{counts[1]} characters"
                 return Finding(self.name, "mojibake", counts[1], mojibake, Weight.HINT, shape)
         # Dumps hold some, tables of characters hold C1; prose holds none.
-        data = data_before(tail.text)
-        controls = counts[2] if data else counts[2] + self._c1
-        if controls >= control and controls >= (2.5 * share if data else share / 2) * total:
+        controls = counts[2] + self._c1
+        least = 5 * share if data_before(tail.text) else share / 2
+        if controls >= control and controls >= least * total and not _numbers(tail.text):
             return self._found("control", controls, control)
         if counts[3] >= private_use and counts[3] >= 10 * share * total:
             return self._found("private_use", counts[3], private_use)

@@ -15,7 +15,7 @@ from extproc.detect.repetition import extent
 from extproc.detect.tail import Tail
 
 _DIGITS = re.compile(r"\d+")
-_SENTENCE = re.compile(r"[^.!?\n]{12,}[.!?\n]")
+_JOINT = re.compile(r"[a-z]\.?[A-Z]|[a-z][.:][a-z]")
 GRAM = 16
 
 
@@ -156,7 +156,10 @@ def _prose(text: str) -> bool:
     size = len(text)
     letters = sum(map(str.isalpha, text))
     code = sum(map(text.count, "{}[]()<>=;|_\\\t/#$&*+`@~%^"))
-    return letters >= 0.56 * size and code <= 0.02 * size
+    if letters < 0.56 * size or code > 0.02 * size:
+        return False
+    # Names of code and columns of an index are no sentences.
+    return len(_JOINT.findall(text)) <= 0.008 * size and text.count("   ") <= 0.01 * size
 
 
 def _worded(text: str) -> bool:

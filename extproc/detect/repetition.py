@@ -35,6 +35,10 @@ BASES = frozenset("ACGTUN")
 """Sequences of these repeat in nature."""
 
 
+_ATOMS = frozenset(("null", "true", "false", "None", "True", "False", "NaN", "NULL"))
+"""Values of missing or equal cells."""
+
+
 class Unit(StrEnum):
     """What is repeated. Each kind has its own limits, because healthy text repeats it so far."""
 
@@ -94,6 +98,13 @@ class RepetitionLimits:
     """Two unlike lines by turns, or four and more, were cut off in a further round, whatever stood
     before: equal rows follow each other in tables and dumps, groups of unlike rows do not."""
 
+    ended: float = 8.0
+    """Factor on the copies where the text ended by itself, or came in a few large deltas."""
+
+    patience: int = 64
+    patience_lines: int = 320
+    """Deltas before a loop of several deltas a copy, from the first one on, is proof; of lines."""
+
     rule: Limit = Limit(128, 128)
     """A plain letter while the text comes: rules are drawn with o and x, too. (An engine that
     sends it token by token is caught sooner, by its deltas.)"""
@@ -138,6 +149,10 @@ DEFAULT_LIMITS = RepetitionLimits(
     },
 )
 
+ROUND = frozenset({10, 12, 15, 20, 24, 25, 30, 40, 50, 60, 75, 80, 100, 120, 150, 200, 250, 300,
+                   365, 400, 500, 1000})  # fmt: skip
+"""Numbers of copies that people ask for."""
+
 _CJK = 0x2E80
 _CJK_SHARE, _CJK_COPIES = 0.4, 10
 """From here on a character says about as much as a word's half."""
@@ -162,7 +177,9 @@ def unit_kind(unit: str) -> Unit:
         return Unit.NUMBERS
     code = sum(map(unit.count, '{}[]()<>=;/\\|_#$&*+`"@~%^')) + unit.count("\t")
     if period <= 16:
-        return Unit.SHORT_NUMBERED if digits or code or 2 * letters < period else Unit.SHORT
+        cells = "," in unit and not _ATOMS.isdisjoint((unit + unit).replace(",", " ").split())
+        odd = digits or code or cells or 2 * letters < period
+        return Unit.SHORT_NUMBERED if odd else Unit.SHORT
     spaces = unit.count(" ") or max(unit) >= chr(_CJK)
     prose = letters >= 0.6 * period and spaces and not code and digits <= 0.05 * period
     if period <= 80:
@@ -189,6 +206,7 @@ class Repetition:
         "_run",
         "_text",
         "_unit",
+        "_unit_period",
     )
 
     name: ClassVar[str] = "repetition"
@@ -210,6 +228,7 @@ class Repetition:
         self._kind: Unit | None = None
         self._unit = ""
         self._past: Finding | None = None
+        self._unit_period = 0  # of ``_past``
         self._argument = argument
         self._done = self._hinted = False
 
@@ -234,12 +253,18 @@ class Repetition:
             return None
         finding = self._judge(tail, self._limits.mid, "period")
         if not tail.whole:
-            self._done = finding is not None and finding.weight is Weight.PROOF
+            if finding is not None and finding.weight is Weight.PROOF:
+                if not self._may_be_wanted(tail):
+                    self._done = True
+                    return finding
+                finding = None if self._hinted else finding._replace(weight=Weight.HINT)
+                self._hinted = True
             return finding
         # A whole body is judged at its end; a loop within it, before a closing bracket or a
         # sudden stop, is remembered until then.
         if finding is not None:
             self._past = finding
+            self._unit_period = self._period
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
@@ -254,9 +279,30 @@ class Repetition:
         past = self._past
         if past is None or cut or past.weight is not Weight.PROOF:
             return past
-        # It ended by itself: twice the limit.
-        enough = past.value >= 2 * past.threshold or self._argument
-        return past if enough else past._replace(weight=Weight.HINT)
+        # It ended by itself, as what was wanted does: sooner than a loop would, and often after
+        # a round number of copies.
+        factor = self._limits.ended if self._unit_period > 1 else 2 if not tail.merged else 32
+        wanted = past.value in ROUND or past.value < factor * past.threshold
+        return past._replace(weight=Weight.HINT) if wanted and not self._argument else past
+
+    def _may_be_wanted(self, tail: Tail) -> bool:
+        """Whether the loop, the whole of a stream so far, may be what was asked for.
+
+        A broken engine that begins with a loop sends one token again and again. A unit of several
+        tokens from the first sign on is rather a wish, and so is one that came in a few large
+        deltas; both end by themselves.
+        """
+        period = self._period
+        span = self._run + period
+        if span < self.WHOLE * tail.total:
+            return False
+        copies, deltas = span / period, tail.deltas
+        if 3 * deltas <= copies:
+            return copies < self._limits.ended * self._limits.mid[unit_kind(self._unit)].copies
+        if deltas < 1.5 * copies:
+            return False
+        limits = self._limits
+        return deltas < (limits.patience_lines if "\n" in self._unit else limits.patience)
 
     def _search(self, text: str, tries: int = 3) -> None:
         self._kind = None
