@@ -26,6 +26,7 @@ from extproc.detect.structure import Structure
 from extproc.detect.stutter import Stutter
 from extproc.detect.tokenizer_marks import TokenizerMarks
 from extproc.detect.vectors import Vectors
+from extproc.detect.welds import Welds
 from extproc.detect.whitespace import WhitespaceRunaway
 
 TEXT_DETECTORS: dict[str, type[Any]] = {
@@ -39,6 +40,7 @@ TEXT_DETECTORS: dict[str, type[Any]] = {
         SpecialTokens,
         TokenizerMarks,
         Stutter,
+        Welds,
         FunctionWordSoup,
         SymbolSoup,
         NoOrder,

@@ -94,16 +94,18 @@ class RepetitionLimits:
     whole_cut_long: Limit = Limit(150, 3.3)
     """The whole output is one unit, up to 16 characters or longer, and was cut off."""
 
-    groups: tuple[Limit, Limit] = (Limit(200, 4), Limit(540, 2.2))
+    groups: tuple[Limit, Limit] = (Limit(150, 3.8), Limit(540, 2.2))
     """Two unlike lines by turns, or four and more, were cut off in a further round, whatever stood
     before: equal rows follow each other in tables and dumps, groups of unlike rows do not."""
 
     ended: float = 8.0
     """Factor on the copies where the text ended by itself, or came in a few large deltas."""
 
-    patience: int = 64
+    patience: int = 128
     patience_lines: int = 320
-    """Deltas before a loop of several deltas a copy, from the first one on, is proof; of lines."""
+    patience_led: int = 56
+    """Deltas before a loop of several deltas a copy, from the first one on, is proof; of lines;
+    and after a short line with a colon, which announces something."""
 
     rule: Limit = Limit(128, 128)
     """A plain letter while the text comes: rules are drawn with o and x, too. (An engine that
@@ -292,16 +294,19 @@ class Repetition:
         tokens from the first sign on is rather a wish, and so is one that came in a few large
         deltas; both end by themselves.
         """
-        period = self._period
+        period, limits = self._period, self._limits
         span = self._run + period
-        if span < self.WHOLE * tail.total:
+        led = span < self.WHOLE * tail.total
+        if led and not _led_in(tail.text, tail.total, span):
             return False
-        copies, deltas = span / period, tail.deltas
+        copies = span / period
+        deltas = tail.deltas * span / tail.total
         if 3 * deltas <= copies:
-            return copies < self._limits.ended * self._limits.mid[unit_kind(self._unit)].copies
+            return copies < limits.ended * limits.mid[unit_kind(self._unit)].copies
         if deltas < 1.5 * copies:
             return False
-        limits = self._limits
+        if led:
+            return deltas < limits.patience_led
         return deltas < (limits.patience_lines if "\n" in self._unit else limits.patience)
 
     def _search(self, text: str, tries: int = 3) -> None:
@@ -407,6 +412,11 @@ def extent(text: str, period: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _led_in(text: str, total: int, span: int) -> bool:
+    # "Here it is:", and the loop.
+    return total - span <= 120 and total <= len(text) and text[:-span].rstrip().endswith(":")
 
 
 def data_before(text: str) -> bool:

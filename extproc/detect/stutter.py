@@ -34,6 +34,7 @@ _ALLOWED = frozenset(
     )
 )
 
+_CELLS = frozenset(("true", "false", "none", "null", "left", "right"))
 _KEYWORD = re.compile(
     r"(?<![\w.$@-])(for|if|while|return|def|class|import|from|in|else|elif|function|const|let|var"
     r"|new|public|private|static|void|int|struct|lambda|yield|await|async|fn|impl|match|switch|case"
@@ -95,6 +96,12 @@ class Stutter:
         limit, share = self._limits
         if len(kinds) < limit - 2:
             return None
+        # Nearly everything again and again, and no list of equal cells: these have few kinds.
+        again = sum(map(eq, words, words[1:]))
+        long = {word for word in kinds if len(word) > 3 and word not in _CELLS}
+        if again >= 0.4 * len(words) and len(words) >= 24 and len(long) >= 3:
+            self._done = True
+            return self._found(len(kinds), Weight.PROOF)
         count = len(_WORD.findall(window))
         # In a short text fewer kinds will do when they are more of it.
         enough = (len(kinds) >= limit and 2 * len(found) >= share * count) or (
