@@ -33,7 +33,7 @@ SCRIPTS = (
     "กขคงจฉชซญฐณดตถทธนบปผพภมยรลวศสหอ", "ກຂຄງຈຊຍດຕຖທນບປຜພຟມຢຣລວສຫອ", "កខគឃងចឆជឈញដឋឌឍណតថទធន",
     "ကခဂဃငစဆဇဈညတထဒဓနပဖဗဘမ", "აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ", "աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտր",
     "가나다라마바사아자차카타파하거너더러머버서어",
-    "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生",
+    "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要",
     "あいうえおかきくけこさしすせそたちつてと",
     "アイウエオカキクケコサシスセソタチツテト", "அஆஇஈஉஊஎகஙசஞடணதநபமயரலவ",
     "అఆఇఈఉఊకఖగఘచఛజఝటఠడఢణతథదధన", "ಅಆಇಈಉಊಕಖಗಘಚಛಜಝಟಠಡಢಣತಥದಧನ", "አበገደሀወዘየከለመነሠዐፈጸቀረሸተ",
@@ -78,8 +78,8 @@ class Report:
 """
 
 WANTED = (
-    "I must not talk in class.", "hello", "All work and no play", "spam", "🙂", "Om mani padme hum.",
-    "la", "test line", "foo bar", "你好", "Danke", "*",
+    "I must not talk in class.", "hello", "All work and no play", "spam", "🙂",
+    "Om mani padme hum.", "la", "test line", "foo bar", "你好", "Danke", "*",
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ class Maker:
         with gzip.open(ANSWERS, "rt") as file:
             answers = [json.loads(line)["text"] for line in file]
         self.answers = [text for text in answers if len(text) > 600]
-        self.words = sorted(set(re.findall(r"[a-z]{3,}", " ".join(self.answers))))
+        self.words: list[str] = sorted(set(re.findall(r"[a-z]{3,}", " ".join(self.answers))))
         self.syllables = sorted({w[i : i + 3] for w in self.words for i in range(0, len(w) - 2, 2)})
         self.vocabulary = [token for token in vocabulary if token.strip()]
 
@@ -127,26 +127,21 @@ class Maker:
         text = rng.choice(self.answers)
         return "".join(tokens_of(text)[:tokens])
 
-    def ends(self, *endings: str) -> dict[str, object]:
-        return {"ending": self.rng.choice(endings), "streamed": self.rng.random() < 0.6}
+    def case(self, text: str, *endings: str, pieces: list[str] | None = None) -> Case:
+        streamed = self.rng.random() < 0.6
+        return Case(text, self.rng.choice(endings), streamed, "", pieces or [])
 
     def token(self, latin: bool) -> str:
         """A token of a multilingual vocabulary, or of its ASCII part."""
         rng = self.rng
         if self.vocabulary:
             while True:
-                token = rng.choice(self.vocabulary)
+                token: str = rng.choice(self.vocabulary)
                 if not latin or (token.isascii() and token.isprintable()):
                     return token
         if latin or rng.random() < 0.45:
             word = rng.choice(self.words if rng.random() < 0.5 else self.syllables)
-            word = (
-                word.title()
-                if rng.random() < 0.15
-                else word.upper()
-                if rng.random() < 0.07
-                else word
-            )
+            word = rng.choice([*[word] * 8, word.title(), word.upper()])
             return (" " if rng.random() < 0.55 else "") + word
         script = rng.choice(SCRIPTS)
         word = "".join(rng.choice(script) for _ in range(rng.randint(1, 4)))
@@ -163,7 +158,7 @@ class Maker:
         start = rng.randrange(max(1, len(tokens) - period))
         unit = "".join(tokens[start : start + period])
         copies = max(4, -(-rng.randint(96, 400) // max(1, period)))
-        return Case(lead + unit * copies, **self.ends("length", "length", ""))  # type: ignore[arg-type]
+        return self.case(lead + unit * copies, "length", "length", "")
 
     def counter_loop(self) -> Case:
         rng = self.rng
@@ -173,7 +168,7 @@ class Maker:
              "In chapter {} we see how the story goes on. "]
         )  # fmt: skip
         text = "".join(line.format(i) for i in range(1, rng.randint(40, 160)))
-        return Case(self.prose(rng.choice([0, 60])) + text, **self.ends("length", ""))  # type: ignore[arg-type]
+        return self.case(self.prose(rng.choice([0, 60])) + text, "length", "")
 
     def single(self) -> Case:
         rng = self.rng
@@ -181,7 +176,7 @@ class Maker:
                             " import", "ง", "\u200b", " —", "1", "’", "Ċ"])  # fmt: skip
         lead = self.prose(rng.choice([0, 0, 0, 8, 60]))
         pieces = [*tokens_of(lead), *[token] * rng.randint(96, 400)]
-        case = Case("".join(pieces), **self.ends("length", "length", ""))  # type: ignore[arg-type]
+        case = self.case("".join(pieces), "length", "length", "")
         case.pieces = pieces
         return case
 
@@ -189,7 +184,7 @@ class Maker:
         rng = self.rng
         pieces = [self.token(False) for _ in range(rng.choice([12, 20, 40, 80, 200, 400]))]
         lead = tokens_of(self.prose(rng.choice([0, 0, 2, 80])))
-        case = Case("".join([*lead, *pieces]), **self.ends("length", "length", "stop"))  # type: ignore[arg-type]
+        case = self.case("".join([*lead, *pieces]), "length", "length", "stop")
         case.pieces = [*lead, *pieces]
         return case
 
@@ -197,7 +192,7 @@ class Maker:
         rng = self.rng
         pieces = [self.token(True) for _ in range(rng.choice([30, 50, 80, 200, 400]))]
         lead = tokens_of(self.prose(rng.choice([0, 0, 80, 200])))
-        case = Case("".join([*lead, *pieces]), **self.ends("length", "length", "stop"))  # type: ignore[arg-type]
+        case = self.case("".join([*lead, *pieces]), "length", "length", "stop")
         case.pieces = [*lead, *pieces]
         return case
 
@@ -208,7 +203,7 @@ class Maker:
             self.token(True) if rng.random() < share else piece
             for piece in tokens_of(self.prose(rng.choice([120, 200, 300])))
         ]
-        return Case("".join(pieces), **self.ends("length", "stop"))  # type: ignore[arg-type]
+        return self.case("".join(pieces), "length", "stop")
 
     def stutter(self) -> Case:
         rng = self.rng
@@ -216,7 +211,7 @@ class Maker:
         if rng.random() < 0.5:
             words = self.prose(150).split(" ")
             words = [f"{w} {w}" if w.isalpha() and rng.random() < share else w for w in words]
-            return Case(" ".join(words), **self.ends("length", "stop"))  # type: ignore[arg-type]
+            return self.case(" ".join(words), "length", "stop")
         kind = rng.randrange(3)
         if kind == 0:
             text = re.sub(
@@ -224,15 +219,18 @@ class Maker:
                 lambda m: m.group() * (2 if rng.random() < share else 1),
                 CODE,
             )
-            return Case(f"```python\n{text}```", **self.ends("stop"))  # type: ignore[arg-type]
+            return self.case(f"```python\n{text}```", "stop")
         items = [(rng.choice(self.words), rng.randint(1, 99)) for _ in range(rng.randint(4, 12))]
-        again = lambda text: f"{text} {text}" if rng.random() < share else text  # noqa: E731
+
+        def again(text: str) -> str:
+            return f"{text} {text}" if rng.random() < share else text
+
         if kind == 1:
             rows = "".join(f'<item {again("name")}="{n}" {again("qty")}="{q}"/>' for n, q in items)
-            return Case(f"<order>{rows}</order>", **self.ends("stop"))  # type: ignore[arg-type]
+            return self.case(f"<order>{rows}</order>", "stop")
         name, count = '"name"', '"qty"'
         rows = ", ".join(f'{{{again(name)}: "{n}", {again(count)}: {q}}}' for n, q in items)
-        return Case(f"[{rows}]", **self.ends("stop"))  # type: ignore[arg-type]
+        return self.case(f"[{rows}]", "stop")
 
     def foreign_fragments(self) -> Case:
         rng = self.rng
@@ -241,7 +239,7 @@ class Maker:
         for _ in range(rng.randint(3, 7)):
             at = rng.randrange(len(words))
             words[at] += "".join(rng.choice(script) for _ in range(rng.randint(1, 4)))
-        return Case(" ".join(words), **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(" ".join(words), "stop", "length")
 
     def ascii_fragments(self) -> Case:
         rng = self.rng
@@ -250,7 +248,7 @@ class Maker:
         for _ in range(rng.randint(8, 14)):
             at = rng.randrange(len(words))
             words[at] += rng.choice(fragments)
-        return Case(" ".join(words), **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(" ".join(words), "stop", "length")
 
     def special(self) -> Case:
         rng = self.rng
@@ -259,7 +257,7 @@ class Maker:
         text = rng.choice(
             [answer + token, token + "\n" + answer, answer + token + "\nuser\nHello" + token]
         )
-        return Case(text, **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(text, "stop", "length")
 
     def mojibake(self) -> Case:
         rng = self.rng
@@ -268,9 +266,10 @@ class Maker:
         parts = text.split(" ")
         for _ in range(rng.randint(12, 24)):
             parts[rng.randrange(len(parts))] = rng.choice(words)
-        return Case(
+        return self.case(
             " ".join(parts).encode().decode("latin-1"),
-            **self.ends("stop", "length"),  # type: ignore[arg-type]
+            "stop",
+            "length",
         )
 
     def replacement(self) -> Case:
@@ -278,7 +277,7 @@ class Maker:
         parts = self.prose(100).split(" ")
         for _ in range(rng.randint(3, 12)):
             parts[rng.randrange(len(parts))] += "\ufffd" * rng.randint(1, 3)
-        return Case(" ".join(parts), **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(" ".join(parts), "stop", "length")
 
     def digit_soup(self) -> Case:
         rng = self.rng
@@ -303,27 +302,27 @@ class Maker:
         tokens = rng.sample(tokens, 9) + words
         text = "".join(rng.choice(tokens) for _ in range(rng.choice([120, 200, 400])))
         lead = self.prose(rng.choice([0, 60]))
-        return Case(lead + text, **self.ends("length", ""))  # type: ignore[arg-type]
+        return self.case(lead + text, "length", "")
 
     def function_soup(self) -> Case:
         rng = self.rng
         words = rng.sample("the of and to in a is that for it as was with be by on not".split(), 8)
         words += rng.sample(self.words, 3)
         text = " ".join(rng.choice(words) for _ in range(rng.choice([80, 160, 400])))
-        return Case(text, **self.ends("length", ""))  # type: ignore[arg-type]
+        return self.case(text, "length", "")
 
     def marks(self) -> Case:
         rng = self.rng
         text = self.prose(80)
         text = rng.choice([text.replace(" ", "Ġ").replace("\n", "Ċ"), text.replace(" ", "▁"),
                            re.sub(r"\s", "<0x20>", text)])  # fmt: skip
-        return Case(text, **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(text, "stop", "length")
 
     def blanks(self) -> Case:
         rng = self.rng
         lead = rng.choice(["{", '{"name": "x",', "", self.prose(30)])
-        return Case(lead + rng.choice([" ", "\n", "\t", "\n  "]) * rng.randint(400, 2000),
-                    **self.ends("length", ""))  # type: ignore[arg-type]  # fmt: skip
+        return self.case(lead + rng.choice([" ", "\n", "\t", "\n  "]) * rng.randint(400, 2000),
+                    "length", "")  # fmt: skip
 
     # Healthy.
 
@@ -354,13 +353,16 @@ class Maker:
         text = "".join(
             f"{line}\n{line if rng.random() < 0.2 else ''}\n{chorus}\n" for line in verse
         )
-        return Case(text, **self.ends("stop"))  # type: ignore[arg-type]
+        return self.case(text, "stop")
 
     def rows(self) -> Case:
         rng = self.rng
         kind = rng.randrange(7)
         n = rng.randint(8, 40)
-        name = lambda: rng.choice(self.words)  # noqa: E731
+
+        def name() -> str:
+            return rng.choice(self.words)
+
         if kind == 0:
             text = "| id | state | note |\n|---|---|---|\n" + "".join(
                 f"| {i} | ok | none |\n" for i in range(n)
@@ -386,7 +388,7 @@ class Maker:
             text = "\n".join(
                 f"INSERT INTO t (id, name) VALUES ({i}, '{name()}');" for i in range(n)
             )
-        return Case(f"Here it is:\n\n{text}", **self.ends("stop"))  # type: ignore[arg-type]
+        return self.case(f"Here it is:\n\n{text}", "stop")
 
     def encoded(self) -> Case:
         rng = self.rng
@@ -398,7 +400,7 @@ class Maker:
              " ".join(str(b) for b in raw), "\n".join(base64.b32encode(raw[i : i + 20]).decode()
              for i in range(0, len(raw), 20))]
         )  # fmt: skip
-        return Case(text, **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(text, "stop", "length")
 
     def lists(self) -> Case:
         rng = self.rng
@@ -406,7 +408,7 @@ class Maker:
         joint = rng.choice([", ", "\n", " ", "\n- ", "; ", " | "])
         if rng.random() < 0.4:
             words = sorted(words)
-        return Case(joint.join(words), **self.ends("stop"))  # type: ignore[arg-type]
+        return self.case(joint.join(words), "stop")
 
     def notation(self) -> Case:
         rng = self.rng
@@ -429,18 +431,21 @@ class Maker:
             text = "\n".join(f"{n}: {n * rng.randint(2, 9)}" for n in range(1, 60))
         else:
             text = "".join(rng.choice("+-<>[].,") for _ in range(300))
-        return Case(text, **self.ends("stop"))  # type: ignore[arg-type]
+        return self.case(text, "stop")
 
     def scripts(self) -> Case:
         rng = self.rng
-        word = lambda s: "".join(rng.choice(s) for _ in range(rng.randint(2, 6)))  # noqa: E731
+
+        def word(script: str) -> str:
+            return "".join(rng.choice(script) for _ in range(rng.randint(2, 6)))
+
         lines = [f"{rng.choice(self.words)}: {word(script)} ({word(script)})" for script in SCRIPTS]
         rng.shuffle(lines)
-        return Case("\n".join(lines[: rng.randint(5, 20)]), **self.ends("stop"))  # type: ignore[arg-type]
+        return self.case("\n".join(lines[: rng.randint(5, 20)]), "stop")
 
     def answers_alone(self) -> Case:
         text = self.prose(self.rng.choice([30, 80, 200, 400]))
-        return Case(text, **self.ends("stop", "length"))  # type: ignore[arg-type]
+        return self.case(text, "stop", "length")
 
 
 CORRUPT = (

@@ -105,12 +105,12 @@ class ScriptMixing:
         if not strong and not welds:
             return None
         present = len(set(read) - {" "})
-        if present >= scripts and strong + welds + jumps >= switches + 2 and jumps >= 2:
-            return self._found("jumping", strong + welds + jumps, switches + 2, Weight.PROOF)
         if strong >= switches and len(kinds) >= 2 and places >= 2:
             return self._found("welded", strong, switches, Weight.PROOF)
         if strong + welds >= switches and present >= scripts and places >= 2:
             return self._found("welded", strong + welds, switches, Weight.PROOF)
+        if present >= scripts and strong + welds + jumps >= switches + 2 and jumps >= 2:
+            return self._found("jumping", strong + welds + jumps, switches + 2, Weight.PROOF)
         if strong >= switches or len(kinds) >= 2:
             return self._found("one_kind", strong, switches, Weight.HINT)
         return None
