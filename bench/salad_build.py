@@ -1,6 +1,6 @@
 """Builds extproc/detect/salad/salad.bin.xz: what natural text is like, and how salad differs.
 
-    python -m bench.salad_build VOCABULARY.json [ROOT...]
+    python -m bench.salad_build [--keep-tables] VOCABULARY.json [ROOT...]
 
 Needs a machine stocked with documentation in many languages: message catalogues and man pages
 give the letter statistics of each language, everything that bench.natural finds gives the natural
@@ -9,6 +9,8 @@ say); salad is drawn from it, and beside it stand the real outputs of bench/sala
 135M-parameter model (SmolLM2) with one weight matrix or norm scaled 12 to 120 times, every prompt
 answered in a form that a reader called salad. answers.jsonl.gz holds answers of the same model
 undamaged, which are natural windows too: a model's prose is not a manual's.
+
+``--keep-tables`` trains the network alone, on the languages that the present file has.
 
 Files are split by folder, as in bench.natural.held_back: what is held back there is seen neither
 by the tables nor by the training, so that bench/accuracy.py measures on text that is new.
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 from bench import natural
 from extproc.detect.salad.features import SCALARS, STEP, Tables, features, lanes
 from extproc.detect.salad.letters import CLASSES, A, folded, points, trigrams
+from extproc.detect.salad.model import unpack
 
 OUT = Path(__file__).parents[1] / "extproc/detect/salad/salad.bin.xz"
 SALADS = Path(__file__).with_name("salads.jsonl.gz")
@@ -165,9 +168,9 @@ def look_alikes(lines: list[str], count: int, rng: random.Random) -> Iterator[st
         elif kind == 4:
             words = _WORD.findall(text)
             rng.shuffle(words)
-            text = rng.choice([", ", "\n", "\n- ", "; ", '","']).join(words)
+            text = rng.choice([", ", "\n", "\n- ", "; ", '","', " | ", " / "]).join(words)
         elif kind == 5:
-            text = rng.choice(["\n", ", "]).join(sorted(set(_WORD.findall(text.lower()))))
+            text = rng.choice(["\n", ", ", " | "]).join(sorted(set(_WORD.findall(text.lower()))))
         elif kind == 6:
             text = text.upper()
         elif kind == 7:
@@ -275,6 +278,17 @@ def train(x: Array, y: Array, seed: int = 0, epochs: int = 30) -> dict[str, Any]
     return {**out, "out_bias": float(w[3][0]), "mean": mean, "scale": scale}
 
 
+def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One network that gives the mean of two on the same inputs."""
+    return {
+        **one,
+        "hidden": np.hstack((one["hidden"], other["hidden"])),
+        "hidden_bias": np.hstack((one["hidden_bias"], other["hidden_bias"])),
+        "out": np.hstack((one["out"], other["out"])) / 2,
+        "out_bias": (one["out_bias"] + other["out_bias"]) / 2,
+    }
+
+
 def pack(
     table: NDArray[np.uint8], names: list[str], common: list[str], arrays: dict[str, Any]
 ) -> bytes:
@@ -295,9 +309,22 @@ def pack(
     return lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)
 
 
+def present() -> tuple[list[str], NDArray[np.uint8], list[str], NDArray[np.uint8]]:
+    """Languages, their table, common words and their neighbours of the present file."""
+    raw = lzma.decompress(OUT.read_bytes())
+    header = json.loads(raw[: raw.index(b"\n")])
+    tables = unpack(OUT.read_bytes()).tables
+    wide = np.hstack([block.view(np.uint16) for block in tables.lanes])
+    names = header["languages"]
+    table = wide[:, : len(names)].astype(np.uint8)
+    return names, table, header["common"], np.array(tables.pairs, np.uint8)
+
+
 def main() -> None:
-    vocabulary = [token for token in json.loads(Path(sys.argv[1]).read_text()) if token]
-    roots = [*natural.ROOTS, *map(Path, sys.argv[2:])]
+    keep = "--keep-tables" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--keep-tables"]
+    vocabulary = [token for token in json.loads(Path(arguments[0]).read_text()) if token]
+    roots = [*natural.ROOTS, *map(Path, arguments[1:])]
     rng = random.Random(1)
     found = natural.files(roots)
     found = {
@@ -305,10 +332,13 @@ def main() -> None:
         for kind, paths in found.items()
     }
     text = texts(found, rng)
-    names = [name for name in LANGUAGES if len(text[name]) >= 12_000]
+    if keep:
+        names, table, common, neighbours = present()
+    else:
+        names = [name for name in LANGUAGES if len(text[name]) >= 12_000]
+        table = np.stack([surprise(text[name]) for name in names], axis=1)
+        common, neighbours = pairs(text["en"])
     print(f"{len(names)} languages")
-    table = np.stack([surprise(text[name]) for name in names], axis=1)
-    common, neighbours = pairs(text["en"])
     tables = Tables(lanes(table), {w: i for i, w in enumerate(common)}, neighbours.tolist())
 
     vectors: list[Array] = []
@@ -323,7 +353,7 @@ def main() -> None:
         # A language must look natural also to a table that lacks it.
         return names.index(name) if name in names[1:] and rng.random() < 0.55 else -1
 
-    for passage in natural.passages(16_000, 11, found=found):
+    for passage in natural.passages(26_000, 11, found=found):
         skip = hide(language_of(passage.source))
         for window in windows(passage.text, 3, rng):
             add(window, 0, skip)
@@ -335,10 +365,10 @@ def main() -> None:
         for window in windows(answer, max(2, len(answer) // 150), rng):
             add(window, 0)
     for name in names:
-        for window in windows(text[name], 270, rng, 200):
+        for window in windows(text[name], 270 if len(text[name]) > 12_000 else 0, rng, 200):
             add(window, 0, hide(name))
     lines = [line for line in text["en"].split("\n") if len(line) > 120]
-    for window in look_alikes(lines, 2_700, rng):
+    for window in look_alikes(lines, 4_000, rng):
         add(window, 0)
     print(f"{len(labels)} natural windows")
     before = len(labels)
@@ -350,7 +380,7 @@ def main() -> None:
     print(f"{len(labels) - before} windows of salad")
     x, y = np.array(vectors, np.float32), np.array(labels, np.float32)
     assert x.shape[1] == SCALARS + CLASSES * CLASSES
-    trained = train(x, y)
+    trained = both(train(x, y, 0), train(x, y, 1))
     data = pack(table, names, common, {"pairs": neighbours, **trained})
     OUT.write_bytes(data)
     print(f"{OUT.name}: {len(data)} bytes")

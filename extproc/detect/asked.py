@@ -83,14 +83,15 @@ class Asked:
 
     def _names(self, unit: str) -> bool:
         bare = unit.strip()
-        return bool(bare) and (bare in self._prompt or bare[: len(bare) // 2 + 1] in self._prompt)
+        half = bare[: len(bare) // 2 + 1]
+        return bool(bare) and (bare in self._prompt or (len(half) >= 4 and half in self._prompt))
 
     def covers_cut(self, unit: str, copies: float, span: int) -> bool:
         """The same where the token limit cut the text off: a wanted repetition mostly ends by
         itself, so a number alone, or a word like "line", does not cover it."""
         if not self._prompt:
             return False
-        if self.count and (self._cue or self._names(unit)):
+        if self.count and (self._names(unit) or _PLAIN.search(self._prompt)):
             return copies <= 1.5 * self._count + 2
         if _ENDLESS.search(self._prompt):
             return True

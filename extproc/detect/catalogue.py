@@ -30,6 +30,7 @@ from extproc.detect.stutter import Stutter
 from extproc.detect.thresholds import paths, thresholds, with_thresholds
 from extproc.detect.tokenizer_marks import TokenizerMarks
 from extproc.detect.vectors import Vectors
+from extproc.detect.welds import Welds
 from extproc.detect.whitespace import WhitespaceRunaway
 
 TEXT_DETECTORS: dict[str, type[Any]] = {
@@ -43,6 +44,7 @@ TEXT_DETECTORS: dict[str, type[Any]] = {
         SpecialTokens,
         TokenizerMarks,
         Stutter,
+        Welds,
         FunctionWordSoup,
         SymbolSoup,
         NoOrder,

@@ -24,6 +24,11 @@ _ABOUT = re.compile(
 )
 
 
+def _numbers(text: str) -> bool:
+    text = text[-400:]
+    return sum(map(text.count, "0123456789")) >= 0.2 * len(text)
+
+
 class Decoding:
     """``replacement``: U+FFFD, where bytes were no UTF-8. One may stand at a cut, or be spoken of.
     ``mojibake``: UTF-8 read as Latin-1 or CP1252; also a share of the characters. Proof when it
@@ -32,7 +37,7 @@ class Decoding:
     Source: shares are ten times what natural text with a stray character shows.
     """
 
-    __slots__ = ("_counts", "_done", "_hinted", "_leads", "_limits")
+    __slots__ = ("_c1", "_counts", "_done", "_hinted", "_leads", "_limits")
 
     name: ClassVar[str] = "decoding"
     stride: ClassVar[int] = 64
@@ -47,6 +52,7 @@ class Decoding:
     ) -> None:
         self._limits = (replacement, mojibake, control, private_use, share)
         self._counts = [0, 0, 0, 0]
+        self._c1 = 0
         self._leads: set[str] = set()
         self._done = self._hinted = False
 
@@ -66,9 +72,11 @@ class Decoding:
                 counts[1] += 1
                 lead = match.group(1) or match.group(2) or "ä"
                 self._leads.add(_LEADS.get(lead, lead))
-        counts[2] += len(_CONTROL.findall(text)) + len(_C1.findall(text))
-        counts[3] += len(_PRIVATE.findall(text)) if not text.isascii() else 0
-        if not any(counts):
+        counts[2] += len(_CONTROL.findall(text))
+        if not text.isascii():
+            self._c1 += len(_C1.findall(text))
+            counts[3] += len(_PRIVATE.findall(text))
+        if not (any(counts) or self._c1):
             return None
         if _ABOUT.search(tail.text):
             return None
@@ -82,10 +90,11 @@ class Decoding:
                 self._hinted = True
                 shape = f"{counts[1]} characters"
                 return Finding(self.name, "mojibake", counts[1], mojibake, Weight.HINT, shape)
-        # Dumps hold some; prose holds none.
-        least = 2.5 * share if data_before(tail.text) else share / 2
-        if counts[2] >= control and counts[2] >= least * total:
-            return self._found("control", counts[2], control)
+        # Dumps hold some, tables of characters hold C1; prose holds none.
+        controls = counts[2] + self._c1
+        least = 5 * share if data_before(tail.text) else share / 2
+        if controls >= control and controls >= least * total and not _numbers(tail.text):
+            return self._found("control", controls, control)
         if counts[3] >= private_use and counts[3] >= 10 * share * total:
             return self._found("private_use", counts[3], private_use)
         return None

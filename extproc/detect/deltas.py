@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from extproc.detect.asked import NOTHING_ASKED, Asked
-from extproc.detect.detector import POLICY_ENDINGS, Setting
+from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
 from extproc.detect.repetition import SEPARATORS, data_before
 from extproc.detect.tail import Tail
@@ -24,6 +24,8 @@ class SameDelta:
     a token each, where a merged run takes one for four at most. English and code take a third of
     a token a character, other scripts more: so ASCII alone is judged.
 
+    A run that is most of the output and was cut off is judged by "start" whatever it is made of.
+
     Counts: "start" when nothing else came before, "mid" after other text. Digits and signs of
     their own token in many vocabularies (single digits, emoji, box drawing, CJK) need "single".
     Source: recorded NaN responses of four servers send one delta a token; healthy BPE output of
@@ -33,6 +35,9 @@ class SameDelta:
     __slots__ = ("_asked", "_count", "_done", "_hinted", "_last", "_limits", "_only")
 
     name: ClassVar[str] = "deltas"
+
+    MOST = 0.75
+    """Share of the deltas from which on a run is most of the output."""
 
     def __init__(
         self, start: int = 16, mid: int = 24, single: int = 80, asked: Asked = NOTHING_ASKED
@@ -86,8 +91,10 @@ class SameDelta:
         return self._finding("same_delta", text, self._count, limit, Weight.PROOF)
 
     def finish(self, tail: Tail, reason: str, completion_tokens: int) -> Finding | None:
-        if self._done or not tail.whole or not tail.text or reason in POLICY_ENDINGS:
+        if self._done or not tail.text or reason in POLICY_ENDINGS:
             return None
+        if not tail.whole:
+            return self._cut_off(tail) if reason in CUT_OFF else None
         text = tail.text
         sign = text[-1]
         run = len(text) - len(text.rstrip(sign))
@@ -95,7 +102,7 @@ class SameDelta:
             run = tail.total
         before = tail.total - run
         start, mid, single = self._limits
-        most = run >= 0.75 * tail.total
+        most = run >= self.MOST * tail.total
         limit = single if sign.isdigit() else start if most else mid
         if run < limit or run < 0.2 * before or not text.isascii() or sign.isspace():
             return None
@@ -106,6 +113,16 @@ class SameDelta:
         return self._finding(
             "token_per_character", sign, run, limit, Weight.HINT if asked else Weight.PROOF
         )
+
+    def _cut_off(self, tail: Tail) -> Finding | None:
+        # Most of the output, up to the token limit: even a rule or a row of zeros ends by itself.
+        text, count, limit = self._last, self._count, self._limits[0]
+        if count < limit or count < self.MOST * tail.deltas or text.isspace():
+            return None
+        if self._asked.covers_cut(text, count, count * len(text)):
+            return None
+        self._done = True
+        return self._finding("same_delta", text, count, limit, Weight.PROOF)
 
     def _finding(self, reason: str, unit: str, count: int, limit: int, weight: Weight) -> Finding:
         return Finding(self.name, reason, count, limit, weight, shape_of(unit, count))

@@ -14,21 +14,36 @@ class Emptiness:
 
     ``no_text``, ``empty_deltas`` (count): a stop token and a template's closing tags may stand
     alone; eight tokens that all decode to nothing may not. Source: the smallest reported case
-    had 16. ``empty_tail`` (count): text, then tokens that show nothing up to the token limit.
-    ``thin``: more tokens than ASCII characters, which no tokenizer needs; withheld reasoning can
-    look so, hence a hint.
+    had 16. ``no_tokens``: the choice ended by itself, and the engine counts no token: even the end
+    is one. ``empty_tail`` (count): text, then tokens that show nothing up to the token limit.
+    ``bare``: a bracket or two, and blanks for all the other tokens: guided decoding with nothing
+    left to say. ``thin``: more tokens than ASCII characters, which no tokenizer needs; withheld
+    reasoning can look so, hence a hint.
     """
 
-    __slots__ = ("_ascii", "_chars", "_done", "_empty", "_reasoning", "_seen", "_tokens", "_tool")
+    __slots__ = (
+        "_ascii",
+        "_chars",
+        "_done",
+        "_empty",
+        "_reasoning",
+        "_seen",
+        "_signs",
+        "_tokens",
+        "_tool",
+    )
 
     name: ClassVar[str] = "emptiness"
+    BARE = 4
+    """Characters that are not blank, up to which an answer has said nothing."""
+
     reads = (*Channel, ToolCall, Usage)
 
     def __init__(self, tokens: int = 8) -> None:
         self._tokens = tokens
         self._empty = 0  # empty deltas since the last text
         self._seen = self._tool = False
-        self._chars = 0
+        self._chars = self._signs = 0
         self._ascii = True
         self._reasoning = 0
         self._done = False
@@ -43,6 +58,8 @@ class Emptiness:
                 self._seen = True
                 self._empty = 0
                 self._chars += len(event.text)
+                if self._signs <= self.BARE:
+                    self._signs += len("".join(event.text.split()))
                 if self._ascii and not event.text.isascii():
                     self._ascii = False
             else:
@@ -66,10 +83,15 @@ class Emptiness:
             count = max(shown, self._empty)
             # Up to the token limit without a sign of text, half as many say as much.
             least = self._tokens // 2 if reasons & CUT_OFF else self._tokens
+            if ending.completion_tokens == 0 and "stop" in reasons:
+                return self._found("no_tokens", 0, Weight.PROOF)
             return self._found("no_text", count, Weight.PROOF) if count >= least else None
         cut = bool(reasons & CUT_OFF) or not reasons
         if self._empty >= 3 * self._tokens:
             return self._found("empty_tail", self._empty, Weight.PROOF if cut else Weight.HINT)
+        blanks = self._chars - self._signs
+        if self._signs <= self.BARE < shown // 8 and 2 * self._tokens <= blanks <= shown:
+            return self._found("bare", shown, Weight.PROOF)
         if self._ascii and shown >= 48 and not self._tool and self._chars < 0.6 * shown:
             return self._found("thin", shown, Weight.HINT)
         return None

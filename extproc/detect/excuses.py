@@ -10,7 +10,7 @@ HOT = 1.5
 _LOOPS = frozenset({"repetition", "recurrence", "deltas", "whitespace", "stutter"})
 _GARBLE = frozenset(
     {"salad", "script_mixing", "decoding", "special_tokens", "tokenizer_marks", "order", "symbols"}
-    | {"function_words"}
+    | {"function_words", "welds"}
 )
 _NONE: frozenset[str] = frozenset()
 

@@ -35,6 +35,10 @@ BASES = frozenset("ACGTUN")
 """Sequences of these repeat in nature."""
 
 
+_ATOMS = frozenset(("null", "true", "false", "None", "True", "False", "NaN", "NULL"))
+"""Values of missing or equal cells."""
+
+
 class Unit(StrEnum):
     """What is repeated. Each kind has its own limits, because healthy text repeats it so far."""
 
@@ -90,11 +94,28 @@ class RepetitionLimits:
     whole_cut_long: Limit = Limit(150, 3.3)
     """The whole output is one unit, up to 16 characters or longer, and was cut off."""
 
+    groups: tuple[Limit, Limit] = (Limit(150, 3.8), Limit(540, 2.2))
+    """Two unlike lines by turns, or four and more, were cut off in a further round, whatever stood
+    before: equal rows follow each other in tables and dumps, groups of unlike rows do not."""
+
+    ended: float = 8.0
+    """Factor on the copies where the text ended by itself, or came in a few large deltas."""
+
+    patience: int = 128
+    patience_lines: int = 320
+    patience_led: int = 56
+    """Deltas before a loop of several deltas a copy, from the first one on, is proof; of lines;
+    and after a short line with a colon, which announces something."""
+
+    rule: Limit = Limit(128, 128)
+    """A plain letter while the text comes: rules are drawn with o and x, too. (An engine that
+    sends it token by token is caught sooner, by its deltas.)"""
+
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
     as long as they are. ``data_end``: the same where the text was cut off."""
 
-    data_end: float = 1.6
+    data_end: float = 1.35
 
 
 DEFAULT_LIMITS = RepetitionLimits(
@@ -130,6 +151,10 @@ DEFAULT_LIMITS = RepetitionLimits(
     },
 )
 
+ROUND = frozenset({10, 12, 15, 20, 24, 25, 30, 40, 50, 60, 75, 80, 100, 120, 150, 200, 250, 300,
+                   365, 400, 500, 1000})  # fmt: skip
+"""Numbers of copies that people ask for."""
+
 _CJK = 0x2E80
 _CJK_SHARE, _CJK_COPIES = 0.4, 10
 """From here on a character says about as much as a word's half."""
@@ -154,7 +179,9 @@ def unit_kind(unit: str) -> Unit:
         return Unit.NUMBERS
     code = sum(map(unit.count, '{}[]()<>=;/\\|_#$&*+`"@~%^')) + unit.count("\t")
     if period <= 16:
-        return Unit.SHORT_NUMBERED if digits or code or 2 * letters < period else Unit.SHORT
+        cells = "," in unit and not _ATOMS.isdisjoint((unit + unit).replace(",", " ").split())
+        odd = digits or code or cells or 2 * letters < period
+        return Unit.SHORT_NUMBERED if odd else Unit.SHORT
     spaces = unit.count(" ") or max(unit) >= chr(_CJK)
     prose = letters >= 0.6 * period and spaces and not code and digits <= 0.05 * period
     if period <= 80:
@@ -181,6 +208,7 @@ class Repetition:
         "_run",
         "_text",
         "_unit",
+        "_unit_period",
     )
 
     name: ClassVar[str] = "repetition"
@@ -202,6 +230,7 @@ class Repetition:
         self._kind: Unit | None = None
         self._unit = ""
         self._past: Finding | None = None
+        self._unit_period = 0  # of ``_past``
         self._argument = argument
         self._done = self._hinted = False
 
@@ -226,36 +255,66 @@ class Repetition:
             return None
         finding = self._judge(tail, self._limits.mid, "period")
         if not tail.whole:
-            self._done = finding is not None and finding.weight is Weight.PROOF
+            if finding is not None and finding.weight is Weight.PROOF:
+                if not self._may_be_wanted(tail):
+                    self._done = True
+                    return finding
+                finding = None if self._hinted else finding._replace(weight=Weight.HINT)
+                self._hinted = True
             return finding
         # A whole body is judged at its end; a loop within it, before a closing bracket or a
         # sudden stop, is remembered until then.
         if finding is not None:
             self._past = finding
+            self._unit_period = self._period
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
         if self._done or reason in POLICY_ENDINGS:
             return None
-        self._search(tail.text)
+        self._search(tail.text, 12)
         cut = reason in CUT_OFF
-        if cut and self._run >= 1.5 * self._period > 0:
+        if cut and self._run >= 1.2 * self._period > 0:
             finding = self._judge(tail, self._limits.end, "unfinished")
             if finding is not None and finding.weight is Weight.PROOF:
                 return finding
         past = self._past
         if past is None or cut or past.weight is not Weight.PROOF:
             return past
-        # It ended by itself: twice the limit.
-        enough = past.value >= 2 * past.threshold or self._argument
-        return past if enough else past._replace(weight=Weight.HINT)
+        # It ended by itself, as what was wanted does: sooner than a loop would, and often after
+        # a round number of copies.
+        factor = self._limits.ended if self._unit_period > 1 else 2 if not tail.merged else 32
+        wanted = past.value in ROUND or past.value < factor * past.threshold
+        return past._replace(weight=Weight.HINT) if wanted and not self._argument else past
 
-    def _search(self, text: str) -> None:
+    def _may_be_wanted(self, tail: Tail) -> bool:
+        """Whether the loop, the whole of a stream so far, may be what was asked for.
+
+        A broken engine that begins with a loop sends one token again and again. A unit of several
+        tokens from the first sign on is rather a wish, and so is one that came in a few large
+        deltas; both end by themselves.
+        """
+        period, limits = self._period, self._limits
+        span = self._run + period
+        led = span < self.WHOLE * tail.total
+        if led and not _led_in(tail.text, tail.total, span):
+            return False
+        copies = span / period
+        deltas = tail.deltas * span / tail.total
+        if 3 * deltas <= copies:
+            return copies < limits.ended * limits.mid[unit_kind(self._unit)].copies
+        if deltas < 1.5 * copies:
+            return False
+        if led:
+            return deltas < limits.patience_led
+        return deltas < (limits.patience_lines if "\n" in self._unit else limits.patience)
+
+    def _search(self, text: str, tries: int = 3) -> None:
         self._kind = None
         size = len(text)
         at = size - GRAM
         best_period = best_run = 0
-        for _ in range(3):
+        for _ in range(tries):
             # The occurrence must begin earlier, it may overlap.
             at = text.rfind(text[-GRAM:], 0, at + GRAM - 1) if size > GRAM else -1
             if at < 0:
@@ -264,8 +323,8 @@ class Repetition:
             run = extent(text, period)
             if run + period > best_run + best_period and run > best_run:
                 best_period, best_run = period, run
-            # A short period with a short run may be the inside of a longer unit.
-            if period > 16 or run > 4 * period:
+            # A short run may be the inside of a longer unit.
+            if run > 4 * period or (period > 16 and run >= period):
                 break
         self._period, self._run = best_period, best_run
 
@@ -291,13 +350,18 @@ class Repetition:
                 limit = _less(limit, self._limits.whole_short)
         if (cut or kind is Unit.SHORT) and kind in _WORDY and max(self._unit) >= chr(_CJK):
             limit = Limit(int(_CJK_SHARE * limit.characters), min(limit.copies, _CJK_COPIES))
+        if kind is Unit.LETTER and not whole and not cut and self._unit < "\x7f":
+            limit = self._limits.rule
         if period == 1 and tail.merged:
             # A vocabulary's merged runs: an engine that works wrote them in a few tokens.
             limit = Limit(4 * limit.characters, 4 * limit.copies)
+        lines = self._lines() if cut and kind in _ROWS else 0
+        if lines >= 2:
+            limit = _less(limit, self._limits.groups[lines >= 4])
         needed = limit.characters
         if span < needed or copies < limit.copies:
             return None
-        if not whole and kind not in _PROSE:
+        if not whole and kind not in _PROSE and lines < 2:
             before = tail.text[:-span]
             factor = 1.0
             if period == 1 and self._unit * 8 in before:
@@ -314,6 +378,11 @@ class Repetition:
             return self._finding(reason, copies, limit, Weight.HINT)
         return self._finding(reason, copies, limit, Weight.PROOF)
 
+    def _lines(self) -> int:
+        # Unlike lines in the unit, whose own begin and end are two parts of one.
+        whole = [line for line in (self._unit + self._unit).split("\n")[1:-1] if line.strip()]
+        return len(set(whole)) if len(whole) >= 3 else 0
+
     def _finding(self, reason: str, copies: float, limit: Limit, weight: Weight) -> Finding:
         return Finding(
             self.name, reason, round(copies, 1), limit.copies, weight, shape_of(self._unit, copies)
@@ -321,6 +390,7 @@ class Repetition:
 
 
 _PROSE = frozenset({Unit.PHRASE, Unit.PARAGRAPH})
+_ROWS = frozenset({Unit.RECORD, Unit.LONG_RECORD, Unit.PARAGRAPH})
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
 
 
@@ -342,6 +412,11 @@ def extent(text: str, period: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _led_in(text: str, total: int, span: int) -> bool:
+    # "Here it is:", and the loop.
+    return total - span <= 120 and total <= len(text) and text[:-span].rstrip().endswith(":")
 
 
 def data_before(text: str) -> bool:

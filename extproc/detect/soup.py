@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import ClassVar
 
-from extproc.detect.detector import Setting
+from extproc.detect.detector import CUT_OFF, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
@@ -27,6 +27,12 @@ _PREPOSITIONS = frozenset(("of", "to", "in", "for", "with", "at", "by", "from"))
 _NO_OBJECT = frozenset(("of", "and", "to", "by", "or", "is", "was"))
 
 _TOKEN = re.compile(r"\w+|[^\w\s]+")
+
+_AFTER_DIGIT = re.compile(r"(?<=\d)[a-z]{3,}")
+_BEFORE_DIGIT = re.compile(r"[a-z]{3,}(?=\d)")
+"""Units stand after digits, numbered names before them; no word again and again does both."""
+
+_HEX = frozenset("abcdef")
 
 _WELDS = (
     re.compile(r"\d[A-Za-z]{2,}|[A-Za-z]{2,}\d"),
@@ -159,10 +165,13 @@ class NoOrder:
 
 
 class SymbolSoup:
-    """``numbers`` (welds): digits welded to words, brackets and stars without any operator between.
+    """``numbers`` (welds): digits welded to words, brackets and stars without any operator between,
+    or one or two words again and again with a digit on either side.
     ``low_ids`` (different signs): signs, digits and the first capitals alone, in no order: the
     lowest ids of a byte-level vocabulary are ASCII in its order. (Encodings such as uuencode and
     base85 use the whole alphabet.)
+    ``signs`` (tokens): an answer of a few signs alone, one token each, up to the token limit: where
+    signs are drawn, or Morse is written, vocabularies have tokens for several.
     Source: reports of numeric and symbol soup; few examples, so the limits ask for much.
     """
 
@@ -173,6 +182,9 @@ class SymbolSoup:
 
     WINDOW = 320
     SHORT = 96
+    WELDED = 4
+    ALONE = 2000
+    """Characters of an answer that consists of signs alone."""
 
     def __init__(
         self, welds: float = 0.035, low: float = 0.98, signs: int = 10, least: int = 40
@@ -190,6 +202,16 @@ class SymbolSoup:
         return self._judge(tail.text[-self.WINDOW :]) or self._judge(tail.text[-self.SHORT :])
 
     def _judge(self, text: str) -> Finding | None:
+        digits = sum(map(text.count, "0123456789"))
+        if digits >= 0.12 * len(text):
+            before, after = (
+                Counter(_AFTER_DIGIT.findall(text)),
+                Counter(_BEFORE_DIGIT.findall(text)),
+            )
+            both = {word: min(count, after[word]) for word, count in before.items()}
+            welded = sum(n for word, n in both.items() if n >= 2 and not _HEX.issuperset(word))
+            if welded >= self.WELDED and len(before) <= 2 * welded:
+                return self._found("numbers", welded, self.WELDED)
         letters = sum(map(text.count, "etaoinsr"))
         if letters > 0.25 * len(text):
             return None
@@ -198,14 +220,12 @@ class SymbolSoup:
         welds, low_share, least_signs, least = self._limits
         if size < least:
             return None
-        digits = sum(map(solid.count, "0123456789"))
         if 0.2 * size <= digits <= 0.9 * size:
             counts = [len(pattern.findall(text)) for pattern in _WELDS]
             total = sum(counts)
             if sum(count >= 2 for count in counts) >= 2 and total >= welds * size:
-                distinct = len(set(re.findall(r"[A-Za-z]{2,}", text)))
-                words = len(re.findall(r"[A-Za-z]{2,}", text))
-                if distinct <= max(4, 0.3 * words):
+                words = re.findall(r"[A-Za-z]{2,}", text)
+                if len(set(words)) <= max(4, 0.3 * len(words)):
                     return self._found("numbers", total, round(welds * size, 1))
         low = sum("!" <= char <= "H" for char in solid)
         if low >= low_share * size and digits >= 0.08 * size:
@@ -216,7 +236,15 @@ class SymbolSoup:
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
-        return None
+        tokens = tail.tokens if tail.whole else tail.deltas
+        if self._done or reason not in CUT_OFF or tail.total > self.ALONE or tokens < 40:
+            return None
+        solid = "".join(tail.text.split())
+        if tokens < 0.7 * len(solid) or len(solid) < 40 or len(set(solid)) > 8:
+            return None
+        if any(map(str.isalnum, solid)) or not solid.isascii() or len(set(solid)) < 2:
+            return None
+        return self._found("signs", tokens, 40)
 
     def _found(self, reason: str, value: float, limit: float) -> Finding:
         self._done = True

@@ -11,14 +11,26 @@ from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 from extproc.wire import Channel
 
+_NAMES = (
+    "endoftext|startoftext|endofprompt|startoftranscript|notimestamps|nospeech|transcribe|translate"
+    "|system|user|assistant|observation|developer|tool|end|start|begin|stop|return|call|channel"
+    "|message|constrain|final|analysis|think|thought|image|audio|video|vision|box|code|text|prompt"
+    "|pad|unk|bos|eos|sep|mask|cls|eot|eom|eod|dummy|placeholder|extra|reserved|unused|special|im"
+)
+"""Words that stand alone between ``<|`` and ``|>`` in some vocabulary; others are nicknames."""
 _MARKED = re.compile(
-    r"<\|(?:[a-z]+_[a-z0-9_]*|[a-z]+(?:_?\d+)?|SPECIAL_\d+|[A-Z]+(?:_[A-Z]+)+)\|>|</?｜[^｜<>\n]{1,40}｜[^<>\n]{0,40}>"
+    rf"<\|(?:[a-z]+_[a-z0-9_]*|(?:{_NAMES})(?:_?\d+)?|SPECIAL_\d+|[A-Z]+(?:_[A-Z]+)+)\|>|</?｜[^｜<>\n]{{1,40}}｜[^<>\n]{{0,40}}>"
     r"|<(?:start_of_turn|end_of_turn|unused\d{1,3}|reserved_special_token_\d+|extra_id_\d+"
-    r"|image_soft_token|SPECIAL_\d+)>|\[(?:control|unused)_?\d+\]|<<SYS>>|\[/?INST\]"
+    r"|(?:image|audio)_soft_token|custom_token_\d+|fim_(?:prefix|suffix|middle|pad)|file_sep"
+    r"|repo_name|gh_stars|jupyter_\w+|SPECIAL_\d+)>|<\[\w+_never_used\w*\]>"
+    r"|\[(?:control|unused|UNUSED_TOKEN)_?\d+\]|<<SYS>>|\[/?INST\]|\[gMASK\]"
+    r"|\[\|(?:system|user|assistant|tool|endofturn)\|\]"
 )
 _CALL = re.compile(
     r"</?tool_call>|\[TOOL_CALLS\]|<function=|</function>|<tools?_use>|<invoke name=|</invoke>"
 )
+_OPENED = re.compile(r"<(?:parameter|function|invoke)\b[=\s>]")
+_CLOSED = re.compile(r"</(?:parameter|function|invoke)>")
 _PLAIN = re.compile(
     r"\[PAD\]|\[UNK\]|\[MASK\]|\[CLS\]|\[SEP\]|<pad>|<unk>|</?s>(?![^<]{0,80}</s>)|<eos>|<bos>|<mask>"
 )
@@ -29,13 +41,21 @@ _ABOUT = re.compile(
 )
 
 
+_EXPLAINED = re.compile(
+    r"\b(?:templates?|delimit\w*|chatml|special tokens?|(?:prompt|chat) formats?|turn markers?)\b",
+    re.I,
+)
+"""An answer that says what such tokens are for."""
+
+
 class SpecialTokens:
     """``marked`` (occurrences): ``<|...|>`` and its like, outside code and quotes. Nobody writes
     them in running text, and an engine that works removes them. One is enough where it begins or
     ends the text, or a turn within it.
     ``plain``: ``[PAD]``, ``<unk>``, ``</s>``, which texts on language models may name.
     ``call``: the markup of a tool call in the text of an answer, with tools declared: what a parser
-    should have taken out came through, mostly because the model broke it.
+    should have taken out came through, mostly because the model broke it; or, whatever was
+    declared, markup of a call that closes three times more than it opens.
     ``think``: reasoning closed more often than opened.
     Off where the prompt speaks of tokens or templates.
     Source: all leaks of the corpus have at least 3 plain or 1 marked ones.
@@ -95,6 +115,7 @@ class SpecialTokens:
             "|" in window
             or "｜" in window
             or "INST]" in window
+            or "MASK]" in window
             or "_" in window
             or "SYS" in window
             or "unused" in window
@@ -107,7 +128,9 @@ class SpecialTokens:
                 ):
                     self._marked += 1
                     first = tail.total == len(window) - match.start()
-                    if self._marked >= marked or first or _glued(window, match):
+                    if (
+                        self._marked >= marked or first or _glued(window, match)
+                    ) and not _EXPLAINED.search(text):
                         return self._found("marked", self._marked, marked, Weight.PROOF)
         if self._marked and not self._hinted:
             self._hinted = True
@@ -121,6 +144,10 @@ class SpecialTokens:
                 self._plain += 1
         if self._plain >= plain and self._plain * 60 >= tail.total - text.find("["):
             return self._found("plain", self._plain, plain, Weight.PROOF)
+        if "</parameter>" in window or "</function>" in window or "</invoke>" in window:
+            closed, opened = len(_CLOSED.findall(text)), len(_OPENED.findall(text))
+            if closed - opened >= 3 and text.find("<") < 40:
+                return self._found("call", closed - opened, 3, Weight.PROOF)
         if self._call and ("</" in window or "_call" in window.lower() or "<function" in window):
             for match in _CALL.finditer(window):
                 self._calls += match.end() > edge and not _fenced(text, len(window) - match.start())
@@ -142,7 +169,11 @@ class SpecialTokens:
             return None
         end = tail.text.rstrip()[-self.OVERLAP :]
         for match in _MARKED.finditer(end):
-            if match.end() == len(end) and not _quoted(end, match):
+            if (
+                match.end() == len(end)
+                and not _quoted(end, match)
+                and not _EXPLAINED.search(tail.text)
+            ):
                 return self._found("marked", self._marked, self._limits[0], Weight.PROOF)
         return None
 

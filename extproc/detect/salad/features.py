@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ from extproc.detect.salad.letters import (
 _BULLET = re.compile(r"\n\s*[-*+•] ")
 BULLETS = 3
 """Bulleted lines in a window, from which on it is a list of names and fragments."""
-_CAMEL = re.compile(r"[a-z][A-Z][a-z]")
+_CAMEL = re.compile(r"[a-z]\.?[A-Z][a-z]")
 MOST_NAMES = 0.3
 """Joints of camel case a word, beyond which the words are identifiers."""
 LONGEST_NAME = 45
@@ -94,6 +95,8 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
 
     ``skip``: a language to leave out (training on text as if its language were not covered).
     """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").strip("\r")
     if "://" in text:
         text = _URL.sub(" ", text)
     codes = points(text)
@@ -205,12 +208,14 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
 
 
 def _records(text: str) -> bool:
-    """Whether the lines begin alike, most of them: records of some format."""
-    begins = [line.split(None, 1)[0] for line in text.split("\n")[1:] if line.strip()]
-    if len(begins) < RECORDS:
+    """Whether the lines begin alike, or end alike, most of them: records of some format."""
+    lines = [line.split() for line in text.split("\n")[1:] if line.strip()]
+    if len(lines) < RECORDS:
         return False
-    most = max(map(begins.count, set(begins)))
-    return most >= RECORDS - 1 and most >= 0.5 * len(begins)
+    return any(
+        most >= RECORDS - 1 and most >= 0.5 * len(lines)
+        for most in (max(Counter(line[at] for line in lines).values()) for at in (0, -1))
+    )
 
 
 def _pairs(spoken: list[str], tables: Tables) -> tuple[int, int, int, int]:
