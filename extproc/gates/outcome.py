@@ -13,12 +13,14 @@ from extproc.gates.conditions import Condition
 
 class Status(StrEnum):
     """``undecided``: too little is known for a yes or a no. ``skipped``: it does not apply, or
-    cannot be measured here; the reason says which."""
+    cannot be measured here; the reason says which. ``missed``: one sample of many was not as it
+    should be; the check of the rate decides."""
 
     PASSED = "passed"
     FAILED = "failed"
     UNDECIDED = "undecided"
     SKIPPED = "skipped"
+    MISSED = "missed"
 
 
 Value = float | int | str | bool | None
