@@ -83,9 +83,7 @@ class Comparison:
         return abs(self.perplexity / self.baseline_perplexity - 1.0)
 
 
-def trace(
-    given: Iterable[TokenLogprob], generated: Iterable[TokenLogprob], tokens: int
-) -> Trace:
+def trace(given: Iterable[TokenLogprob], generated: Iterable[TokenLogprob], tokens: int) -> Trace:
     """What a reply said; of the generated tokens the first ``tokens``."""
     return Trace(
         tuple(_place(each) for each in given),
@@ -125,7 +123,9 @@ def _drift(one: Trace, other: Trace, ours: list[float], theirs: list[float]) -> 
             _note(mine.logprob, mine, base, differences, overlaps, ours, theirs)
     diverged = None
     for at, (mine, base) in enumerate(zip(one.generated, other.generated, strict=False)):
-        chosen = mine.logprob if mine.token == base.token else mine.top.get(base.token, _least(mine))
+        chosen = (
+            mine.logprob if mine.token == base.token else mine.top.get(base.token, _least(mine))
+        )
         _note(chosen, mine, base, differences, overlaps, ours, theirs)
         if mine.token != base.token:
             diverged = at

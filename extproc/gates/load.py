@@ -68,9 +68,7 @@ def load_gate(
 
 
 class _Load:
-    def __init__(
-        self, settings: ModelLoad, candidate: Endpoint, log: StartupLog | None
-    ) -> None:
+    def __init__(self, settings: ModelLoad, candidate: Endpoint, log: StartupLog | None) -> None:
         self._settings = settings
         self._candidate = candidate
         self._log = log
@@ -264,5 +262,3 @@ def _unreadable(path: Path) -> str | None:
     except (ValueError, RecursionError):
         return f"{path}: is no JSON"
     return None
-
-

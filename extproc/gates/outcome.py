@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from extproc.gates.conditions import Condition
@@ -71,12 +72,14 @@ class Check:
             float(content["seconds"]),
         )
 
-    def timed(self, seconds: float) -> Check:
-        """The same with the time that it took."""
-        return replace(self, seconds=seconds)
+
+Measured = Mapping[str, Value]
+_NOTHING: Measured = MappingProxyType({})
 
 
-def passed(name: str, reason: str, threshold: float | None = None, **measured: Value) -> Check:
+def passed(
+    name: str, reason: str, threshold: float | None = None, measured: Measured = _NOTHING
+) -> Check:
     """A check that passed."""
     return Check(name, Status.PASSED, reason, measured, threshold)
 
@@ -86,19 +89,21 @@ def failed(
     reason: str,
     *conditions: Condition,
     threshold: float | None = None,
+    measured: Measured = _NOTHING,
     answered: bool = True,
-    **measured: Value,
 ) -> Check:
     """A check that failed, and what that hits."""
     return Check(name, Status.FAILED, reason, measured, threshold, conditions, answered)
 
 
-def skipped(name: str, reason: str, **measured: Value) -> Check:
+def skipped(name: str, reason: str, measured: Measured = _NOTHING) -> Check:
     """A check that does not apply or cannot be measured here."""
     return Check(name, Status.SKIPPED, reason, measured)
 
 
-def undecided(name: str, reason: str, threshold: float | None = None, **measured: Value) -> Check:
+def undecided(
+    name: str, reason: str, threshold: float | None = None, measured: Measured = _NOTHING
+) -> Check:
     """A check that needs to see more."""
     return Check(name, Status.UNDECIDED, reason, measured, threshold)
 

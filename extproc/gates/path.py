@@ -81,21 +81,20 @@ def path_check(path: ExecutionPath, approval: Approval | None) -> Check:
             name,
             "; ".join(problems) + against,
             Condition.PATH,
-            fields=count,
-            differences=len(problems),
+            measured={"fields": count, "differences": len(problems)},
         )
     if approval is None:
         return passed(
             name,
             f"{count} fields recorded; no release is approved yet to compare them with: "
             "semantic-extproc gate approve",
-            fields=count,
+            measured={"fields": count},
         )
     return passed(
         name,
         f"{count} fields, as release {approval.record.release} that {approval.by} approved "
         f"on {approval.at[:10]}",
-        fields=count,
+        measured={"fields": count},
     )
 
 
@@ -114,17 +113,13 @@ def fallback_check(log: StartupLog | None, approval: Approval | None, source: st
             "; ".join(_alarm(alarm) for alarm in open_[:5])
             + (f"; and {len(open_) - 5} more" if len(open_) > 5 else ""),
             Condition.FALLBACK,
-            lines=log.lines,
-            fallbacks=len(log.alarms),
-            unexplained=len(open_),
+            measured={"lines": log.lines, "fallbacks": len(log.alarms), "unexplained": len(open_)},
         )
     known = f", {len(log.alarms)} fallbacks that are approved" if log.alarms else ""
     return passed(
         name,
         f"{log.lines} lines, no unrecognised operator, no unexplained fallback{known}",
-        lines=log.lines,
-        fallbacks=len(log.alarms),
-        unexplained=0,
+        measured={"lines": log.lines, "fallbacks": len(log.alarms), "unexplained": 0},
     )
 
 

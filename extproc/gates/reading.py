@@ -8,7 +8,6 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from json.decoder import scanstring
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,6 +149,9 @@ def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
+_STRINGS = json.JSONDecoder()
+
+
 def json_lines(text: str) -> dict[Place, int]:
     """Where everything stands in valid JSON."""
     lines: dict[Place, int] = {}
@@ -168,7 +170,7 @@ def json_lines(text: str) -> dict[Place, int]:
         char = text[at]
         if char == '"':
             start = at
-            value, at = scanstring(text, at + 1)
+            value, at = _STRINGS.raw_decode(text, at)
             if key_next:
                 path[-1] = value
                 note(start)

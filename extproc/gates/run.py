@@ -188,9 +188,7 @@ async def run_gates(
     return results
 
 
-async def _run(
-    planned: Planned, before: tuple[Check, ...], scrub: Callable[[str], str]
-) -> Check:
+async def _run(planned: Planned, before: tuple[Check, ...], scrub: Callable[[str], str]) -> Check:
     began = time.monotonic()
     try:
         check = await planned.run(before)

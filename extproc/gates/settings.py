@@ -74,12 +74,12 @@ class GoldenPrompt(Model):
 
     enabled: bool = True
     deterministic_probe: str = Field("Reply with exactly: OK", min_length=1)
-    expected_output: str = "OK"
-    max_tokens: Count = 16
+    expected_output: str = Field("OK", min_length=1)
+    max_tokens: Annotated[int, Field(ge=1, le=4096)] = 16
     temperature: Annotated[float, Field(ge=0, le=2)] = 0
     pass_rate_threshold: Rate = 1.0
     prompts_file: Path | None = Field(
-        None, description="prompts of your own, beside the one above (JSONL, YAML or text)"
+        None, description="prompts of your own, beside the one above (JSONL, YAML, JSON or text)"
     )
     repeat: Annotated[int, Field(ge=1, le=100)] = Field(1, description="times each is asked")
     timeout_sec: Seconds = Field(60, description="for one answer")
@@ -152,10 +152,10 @@ class GateSettings(Model):
 def _http(url: str) -> str:
     parts = urlsplit(url)
     try:
-        port_is_number = parts.port is None or True
-    except ValueError:
-        port_is_number = False
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_number:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        usable = False
+    if not usable:
         raise ValueError('write "http://host:port" or "https://host", with a path if there is one')
     return url
 
@@ -254,9 +254,7 @@ class Matrix(BaseModel):
 
     def declared(self) -> dict[str, str | int | bool]:
         """What was said, without what was left out."""
-        return {
-            name: value for name, value in self.model_dump().items() if value not in ("", None)
-        }
+        return {name: value for name, value in self.model_dump().items() if value not in ("", None)}
 
 
 class Rollback(Model):

@@ -18,9 +18,7 @@ POWER = 0.8
 """How often a difference as large as the threshold is to be found; the convention in planning."""
 
 
-def fisher_worse(
-    bad_candidate: int, candidate: int, bad_baseline: int, baseline: int
-) -> float:
+def fisher_worse(bad_candidate: int, candidate: int, bad_baseline: int, baseline: int) -> float:
     """The p-value of "the candidate's rate of bad responses is no higher".
 
     Bad responses and all responses of both. Raises ValueError for counts that cannot be.
@@ -59,9 +57,7 @@ def binomial_tail(successes: int, trials: int, rate: float) -> float:
             _log_choose(trials, k) + k * yes + (trials - k) * no
             for k in range(successes, trials + 1)
         )
-    below = _summed(
-        _log_choose(trials, k) + k * yes + (trials - k) * no for k in range(successes)
-    )
+    below = _summed(_log_choose(trials, k) + k * yes + (trials - k) * no for k in range(successes))
     return max(0.0, 1.0 - below)
 
 

@@ -21,6 +21,8 @@ from extproc.health import (
     Response,
     Subject,
 )
+from extproc.health import ALL, Change, Evidence, Ids, Ledger, Limiter, Response, Subject
+from extproc.health.outcomes import Outcomes
 from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy
 from extproc.signals import Metrics
@@ -80,6 +82,9 @@ class Services:
     components: dict[str, Callable[[], str]] = field(default_factory=dict)
     """What else runs, and how it is."""
 
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    """How both answers to mirrored requests came out."""
+
     ids: Ids = field(default_factory=lambda: Ids(os.urandom(4).hex()))
     limiter: Limiter = field(default_factory=Limiter)
     salt: bytes = field(default_factory=lambda: os.urandom(16))
@@ -95,6 +100,7 @@ class Services:
         """Takes a judged response into the book, and says what that changed."""
         self.metrics.response(response)
         changes = self.ledger.record(response)
+        self.outcomes.take(response)
         corrupt = response.kind is Kind.CORRUPT
         wanted = self.sinks or self.heralds
         if corrupt and wanted and self.limiter.allows(response.unit, response.at):

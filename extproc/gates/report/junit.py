@@ -1,7 +1,7 @@
 """JUnit XML, as CI systems read it: a suite for each gate, a case for each check.
 
 ``missed`` samples are passed cases with a note, because the check of the rate decides; what is
-``undecided`` is skipped with its reason. https://github.com/testmoapp/junitxml describes the format.
+``undecided`` is skipped with its reason. The format: https://github.com/testmoapp/junitxml
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values of the execution path under one spelling, so that only real differences are differences."""
+"""Values of the execution path in one spelling: only real differences are differences."""
 
 from __future__ import annotations
 
