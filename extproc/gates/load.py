@@ -20,7 +20,7 @@ from extproc.gates.plan import Gate, Planned
 from extproc.gates.settings import ModelLoad
 from extproc.gates.startup import StartupLog
 from extproc.gates.store import Approval
-from extproc.probes import Client, ProbeError, Readiness, count_tokens, readiness
+from extproc.probes import BadStatus, Client, NotJson, ProbeError, Readiness, count_tokens, readiness
 
 PAUSE = 0.5
 """Seconds between two questions to a server that starts."""
@@ -143,6 +143,9 @@ class _Load:
             if tokens:
                 return passed(name, f"/tokenize splits four words into {tokens} tokens")
             reply = await client.chat("Hello", max_tokens=1, temperature=0)
+        except (BadStatus, NotJson) as error:
+            # What it answers is the other gates' business.
+            return skipped(name, f"the server has no /tokenize, and counts no tokens: {error}")
         except ProbeError as error:
             return unanswered(name, "candidate", error, Condition.MODEL_LOAD)
         if reply.usage.prompt > 0:
