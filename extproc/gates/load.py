@@ -20,7 +20,15 @@ from extproc.gates.plan import Gate, Planned
 from extproc.gates.settings import ModelLoad
 from extproc.gates.startup import StartupLog
 from extproc.gates.store import Approval
-from extproc.probes import BadStatus, Client, NotJson, ProbeError, Readiness, count_tokens, readiness
+from extproc.probes import (
+    BadStatus,
+    Client,
+    NotJson,
+    ProbeError,
+    Readiness,
+    count_tokens,
+    readiness,
+)
 
 PAUSE = 0.5
 """Seconds between two questions to a server that starts."""

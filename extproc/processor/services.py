@@ -21,7 +21,6 @@ from extproc.health import (
     Response,
     Subject,
 )
-from extproc.health import ALL, Change, Evidence, Ids, Ledger, Limiter, Response, Subject
 from extproc.health.outcomes import Outcomes
 from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy

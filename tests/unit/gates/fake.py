@@ -105,12 +105,13 @@ class Fake:
             return refused
         if self.logprobs != "echo":
             return web.json_response({"error": {"message": "not supported"}}, status=404)
-        words = asked["prompt"].split(" ") + ["!"]
-        values = [None] + [-0.1 * (1 + len(word) % 5) + self.shift for word in words[1:]]
+        words = [*asked["prompt"].split(" "), "!"]
+        values = [None, *(-0.1 * (1 + len(word) % 5) + self.shift for word in words[1:])]
+        tops = zip(words[1:], values[1:], strict=True)
         logprobs = {
             "tokens": words,
             "token_logprobs": values,
-            "top_logprobs": [None] + [{word: value} for word, value in zip(words, values)][1:],
+            "top_logprobs": [None, *({word: value} for word, value in tops)],
         }
         choice = {"index": 0, "text": " ".join(words), "finish_reason": "length"}
         return self._reply(

@@ -198,7 +198,7 @@ def test_no_key_is_ever_shown(gates: Gates, monkeypatch: pytest.MonkeyPatch) -> 
     secret = "sk-live-0123456789"
     monkeypatch.setenv("THE_KEY", secret)
     gates.config["rollback"] = 'notify_webhook = "http://127.0.0.1:9/hook-secret-path"\n'
-    texts = []
+    texts: list[str] = []
     files = [gates.folder / "junit.xml", gates.folder / "gates.md"]
     more = ["--junit", str(files[0]), "--markdown", str(files[1])]
     for key in (secret, "another-" + secret):  # the second refuses us, and says what it expected
@@ -262,7 +262,9 @@ def test_unusable_input_is_named_and_ends_with_2(gates: Gates) -> None:
     code, out, err = gates.run()
     assert code == 2
     assert out == ""
-    assert re.search(r"settings\.json:1: gate_config\.gate_3_golden_prompt\.pass_rate: no such", err)
+    assert re.search(
+        r"settings\.json:1: gate_config\.gate_3_golden_prompt\.pass_rate: no such", err
+    )
     assert re.search(r"config\.toml:\d+: service\.under_test\.surprise: no such setting", err)
     assert gates.run("--gates", "6")[0] == 2
     gates.serve("http://127.0.0.1:1")
