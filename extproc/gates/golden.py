@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from extproc.gates.conditions import Condition
 from extproc.gates.endpoint import Endpoint, unanswered
-from extproc.gates.numerical import seen
+from extproc.gates.judging import seen
 from extproc.gates.outcome import Check, Status, failed, passed, skipped
 from extproc.gates.plan import Gate, Planned, digest
 from extproc.gates.settings import GoldenPrompt

@@ -13,18 +13,28 @@ from typing import Any
 
 from extproc.gates.conditions import Condition
 from extproc.gates.endpoint import Endpoint, unanswered
-from extproc.gates.numerical import seen
+from extproc.gates.judging import corrupt, seen
 from extproc.gates.outcome import Check, Measured, Status, failed, passed, skipped
 from extproc.gates.plan import Gate, Planned
 from extproc.gates.settings import LongContext
-from extproc.probes import BadStatus, Call, Client, ProbeError, Reply, Support, count_tokens
+from extproc.probes import (
+    BadStatus,
+    Call,
+    Capabilities,
+    Client,
+    ProbeError,
+    Reply,
+    Support,
+    Way,
+    count_tokens,
+)
 from extproc.probes.discovery import TOOL, context_in, unsupported
 from extproc.probes.filler import filler
 from extproc.probes.kinds.structured import CITY, kept
 
 QUESTION = "\n\nIn one short sentence: what are these notes about?"
 
-ANSWER = 32
+ANSWER = 48
 """Tokens of an answer to a long prompt."""
 
 TEMPLATE = 64
@@ -108,7 +118,7 @@ class _Long:
                     )
                 client = await self._client()
                 text = await self._filled(client, length - ANSWER - TEMPLATE)
-                reply = await client.chat(text, max_tokens=ANSWER, temperature=0)
+                reply = await client.chat(text, **self._numbers(offers))
             except BadStatus as error:
                 if (takes := context_in(error.message)) is not None and takes <= length:
                     return skipped(name, f"the server says that it takes {takes} tokens")
@@ -213,7 +223,7 @@ class _Long:
             client = await self._client()
             # A beginning that was never sent before: the first time it cannot be in the cache.
             text = f"Notes {secrets.token_hex(8)}.\n" + await self._filled(client, length - 32)
-            replies = [await client.chat(text, max_tokens=ANSWER, temperature=0) for _ in range(2)]
+            replies = [await client.chat(text, **self._numbers(offers)) for _ in range(2)]
         except ProbeError as error:
             return self._refused(name, error, Condition.LONG_CONTEXT)
         cached = [reply.usage.cached for reply in replies]
@@ -223,9 +233,9 @@ class _Long:
             "same_answer": replies[0].text == replies[1].text,
         }
         for turn, reply in zip(("the first time", "from the cache"), replies, strict=True):
-            if reply.corrupt:
+            if wrong := corrupt(reply):
                 return failed(
-                    name, f"corrupt {turn}: {seen(reply)}", Condition.LONG_CONTEXT, measured=numbers
+                    name, f"corrupt {turn}: {wrong}", Condition.LONG_CONTEXT, measured=numbers
                 )
         if replies[0].text.strip() and not _said(replies[1]):
             return failed(
@@ -257,6 +267,12 @@ class _Long:
                 return text
             size = int(size * tokens / counted) - 120
 
+    @staticmethod
+    def _numbers(offers: Capabilities) -> dict[str, Any]:
+        """Fields of a question; with log probabilities where there are any: NaN shows in them."""
+        fields: dict[str, Any] = {"max_tokens": ANSWER, "temperature": 0}
+        return fields | ({"logprobs": True} if offers.offers(Way.CHAT) else {})
+
     def _refused(self, name: str, error: ProbeError, *conditions: Condition) -> Check:
         return unanswered(name, self._candidate.role, error, *conditions)
 
@@ -264,10 +280,8 @@ class _Long:
 def _answer_to_long(name: str, length: int, reply: Reply) -> Check:
     counted = reply.usage.prompt
     numbers: Measured = {"prompt_tokens": counted, "seconds": round(reply.timings.total, 2)}
-    if reply.corrupt:
-        return failed(
-            name, f"a corrupt answer: {seen(reply)}", Condition.LONG_CONTEXT, measured=numbers
-        )
+    if wrong := corrupt(reply):
+        return failed(name, f"a corrupt answer: {wrong}", Condition.LONG_CONTEXT, measured=numbers)
     if not _said(reply):
         return failed(name, "an empty answer", Condition.LONG_CONTEXT, measured=numbers)
     if 0 <= counted < length * 0.7:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from extproc.gates import drift
 from extproc.gates.conditions import Condition
 from extproc.gates.drift import Comparison, Trace
 from extproc.gates.endpoint import Endpoint, unanswered
+from extproc.gates.judging import seen
 from extproc.gates.outcome import Check, failed, passed, skipped
 from extproc.gates.outcome import Measured as Numbers
 from extproc.gates.plan import Gate, Planned, digest
@@ -397,11 +397,3 @@ async def _reply(client: Client, way: Way, prompt: str, settings: Numerical) -> 
         "seed": SEED,
     }
     return await client.ask("/completion", body)
-
-
-def seen(reply: Reply) -> str:
-    """What the detectors found in a corrupt answer, without its text but for its shape."""
-    for finding in reply.findings:
-        value = f" {finding.value:g}" if math.isfinite(finding.value) else ""
-        return f"{finding.name}{value}" + (f" ({finding.shape})" if finding.shape else "")
-    return "corrupt"
