@@ -117,7 +117,8 @@ class _Long:
                         measured={"max_context": offers.max_context},
                     )
                 client = await self._client()
-                text = await self._filled(client, length - ANSWER - TEMPLATE)
+                aimed = max(64, length - ANSWER - TEMPLATE)
+                text = await self._filled(client, aimed)
                 reply = await client.chat(text, **self._numbers(offers))
             except BadStatus as error:
                 if (takes := context_in(error.message)) is not None and takes <= length:
@@ -125,7 +126,7 @@ class _Long:
                 return self._refused(name, error, Condition.LONG_CONTEXT)
             except ProbeError as error:
                 return self._refused(name, error, Condition.LONG_CONTEXT)
-            return _answer_to_long(name, length, reply)
+            return _answer_to_long(name, aimed, reply)
 
         return check
 
@@ -277,17 +278,17 @@ class _Long:
         return unanswered(name, self._candidate.role, error, *conditions)
 
 
-def _answer_to_long(name: str, length: int, reply: Reply) -> Check:
+def _answer_to_long(name: str, aimed: int, reply: Reply) -> Check:
     counted = reply.usage.prompt
     numbers: Measured = {"prompt_tokens": counted, "seconds": round(reply.timings.total, 2)}
     if wrong := corrupt(reply):
         return failed(name, f"a corrupt answer: {wrong}", Condition.LONG_CONTEXT, measured=numbers)
     if not _said(reply):
         return failed(name, "an empty answer", Condition.LONG_CONTEXT, measured=numbers)
-    if 0 <= counted < length * 0.7:
+    if 0 <= counted < aimed * 0.7:
         return skipped(
             name,
-            f"the server counts {counted} prompt tokens of about {length}: it cuts prompts, so "
+            f"the server counts {counted} prompt tokens of about {aimed}: it cuts prompts, so "
             "this length was not tried",
             measured=numbers,
         )
