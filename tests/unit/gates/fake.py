@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,14 +177,18 @@ class Gates:
         lines += [f'{name} = "{value}"' for name, value in more.items()]
         self.config[section] = "\n".join(lines) + "\n"
 
-    def run(self, *arguments: str, command: str = "run") -> tuple[int, str, str]:
-        """Exit code, standard output, standard error."""
+    def files(self) -> list[str]:
+        """Writes both files; the options that name them, and the folder for state."""
         settings, config = self.folder / "settings.json", self.folder / "config.toml"
         settings.write_text(json.dumps(self.settings))
         config.write_text("".join(f"[{name}]\n{text}\n" for name, text in self.config.items()))
         files = ["--settings", str(settings), "--config", str(config)]
+        return [*files, "--state", str(self.folder / "state")]
+
+    def run(self, *arguments: str, command: str = "run") -> tuple[int, str, str]:
+        """Exit code, standard output, standard error."""
         state = ["--state", str(self.folder / "state")]
-        given = [*files, *state] if command == "run" else state
+        given = self.files() if command == "run" else state
         done = CliRunner().invoke(command_line, ["gate", command, *given, *arguments])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, done.stdout, done.stderr
@@ -192,6 +199,21 @@ class Gates:
         assert out, err
         content: dict[str, Any] = json.loads(out)
         assert content["exit_code"] == code
+        return content
+
+    def apart(self, *arguments: str) -> dict[str, Any]:
+        """The JSON report of a run in a process of its own: signals belong to the main thread."""
+        command = [sys.executable, "-m", "extproc", "gate", "run", *self.files(), *arguments]
+        done = subprocess.run(
+            [*command, "--output", "json"],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        content: dict[str, Any] = json.loads(done.stdout)
+        assert content["exit_code"] == done.returncode
         return content
 
 

@@ -212,10 +212,8 @@ def test_a_signal_leaves_a_state_from_which_the_run_goes_on(
     arguments = ["--gates", "3", "--golden", str(path)]
     with fake.running() as url:
         gates.serve(url)
-        gates.run("--gates", "3")  # writes the two files
-        fake.chats.clear()
         fake.delay = 0.4
-        files = [f"--{name}={gates.folder / file}" for name, file in FILES.items()]
+        files = gates.files()
         with subprocess.Popen(
             [sys.executable, "-m", "extproc", "gate", "run", *files, *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -238,6 +236,3 @@ def test_a_signal_leaves_a_state_from_which_the_run_goes_on(
     resumed = report["gates"][0]["resumed_checks"]
     assert resumed >= 2
     assert len(fake.chats) - before == 6 - resumed
-
-
-FILES = {"settings": "settings.json", "config": "config.toml", "state": "state"}
