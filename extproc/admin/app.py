@@ -10,6 +10,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from extproc.admin.guard import guard
+from extproc.admin.pairs import pair_routes
 from extproc.admin.rollouts import rollout_routes
 from extproc.admin.words import read_json, why, word_routes
 from extproc.health import Ledger, Severity, severity
@@ -38,6 +39,7 @@ def make_app(
             web.post("/api/units/{unit}/release", admin.release),
             *word_routes(services, admin.named, admin.settled),
             *rollout_routes(admin.described),
+            *pair_routes(services.outcomes),
         ]
     )
     return app

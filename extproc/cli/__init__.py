@@ -10,6 +10,7 @@ from extproc.cli.config import config
 from extproc.cli.demo import demo
 from extproc.cli.detectors import detectors
 from extproc.cli.evidence import evidence
+from extproc.cli.gate import app as gate
 from extproc.cli.inspect import inspect
 from extproc.cli.operate import quarantine, release
 from extproc.cli.probe import probe
@@ -45,6 +46,7 @@ for command in (demo, serve, config, inspect, baseline, detectors):
     app.command()(command)
 for question in (status, quarantine, release, evidence, probe):
     app.command(rich_help_panel="A running sidecar")(question)
+app.add_typer(gate)
 
 
 def main() -> None:

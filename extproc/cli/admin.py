@@ -65,7 +65,7 @@ class Api:
         """The JSON at ``path``."""
         return self._ask(path, None)
 
-    def post(self, path: str, content: dict[str, str]) -> Any:
+    def post(self, path: str, content: dict[str, str | float]) -> Any:
         """The JSON that a POST of ``content`` is answered with."""
         return self._ask(path, json.dumps(content).encode())
 

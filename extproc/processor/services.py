@@ -22,6 +22,7 @@ from extproc.health import (
     Response,
     Subject,
 )
+from extproc.health.outcomes import Outcomes
 from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy
 from extproc.signals import Metrics
@@ -88,6 +89,9 @@ class Services:
     probe_summary: Callable[[str], dict[str, Any] | None] = _unprobed
     """How a unit's active probes came out; None for one that is not probed."""
 
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    """How both answers to mirrored requests came out."""
+
     ids: Ids = field(default_factory=lambda: Ids(os.urandom(4).hex()))
     limiter: Limiter = field(default_factory=Limiter)
     salt: bytes = field(default_factory=lambda: os.urandom(16))
@@ -103,6 +107,7 @@ class Services:
         """Takes a judged response into the book, and says what that changed."""
         self.metrics.response(response)
         changes = self.ledger.record(response)
+        self.outcomes.take(response)
         corrupt = response.kind is Kind.CORRUPT
         wanted = self.sinks or self.heralds
         if corrupt and wanted and self.limiter.allows(response.unit, response.at):

@@ -1,0 +1,1 @@
+"""The five release gates: is this release fit to take traffic?"""

@@ -1,0 +1,104 @@
+"""The servers that gates ask: opened once, asked what they offer once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit, urlunsplit
+
+from extproc.gates.conditions import Condition
+from extproc.gates.outcome import Check, failed
+from extproc.gates.settings import Service
+from extproc.probes import (
+    BadStatus,
+    Capabilities,
+    Client,
+    ClientSettings,
+    NotJson,
+    ProbeError,
+    Target,
+    discover,
+)
+
+_PASSING = frozenset({408, 425, 429, 502, 503, 504})
+"""Statuses that say nothing of the model: a gateway's, or "not now"."""
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """One server. ``role`` is what reports call it."""
+
+    role: str
+    service: Service
+    _stack: AsyncExitStack
+    _clients: dict[float, Client] = field(default_factory=dict)
+    _capabilities: Capabilities | None = None
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def client(self, seconds: float | None = None) -> Client:
+        """A client whose calls may take so long. Raises ProbeError."""
+        timeout = self.service.timeout_sec if seconds is None else seconds
+        found = self._clients.get(timeout)
+        if found is None:
+            key = self.service.api_key_env
+            target = Target(
+                self.service.base_url,
+                self.service.model,
+                key if os.environ.get(key, "").strip() else "",
+            )
+            settings = ClientSettings(timeout=timeout, connect=min(5.0, timeout))
+            found = await self._stack.enter_async_context(Client(target, settings))
+            self._clients[timeout] = found
+        return found
+
+    async def capabilities(self) -> Capabilities:
+        """What the server offers. Raises ProbeError when it cannot be asked."""
+        async with self._asking:
+            if self._capabilities is None:
+                client = await self.client()
+                try:
+                    self._capabilities = await discover(client)
+                except (BadStatus, NotJson) as error:
+                    # A gateway that lists no models may still serve the one that is named.
+                    listing = not isinstance(error, BadStatus) or error.status in (404, 405, 501)
+                    if not (listing and self.service.model):
+                        raise
+                    self._capabilities = Capabilities(model=self.service.model)
+            return self._capabilities
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What tells it apart from another, for the inputs of checks."""
+        return {"url": shown(self.service.base_url), "model": self.service.model}
+
+
+def unanswered(name: str, role: str, error: ProbeError, *conditions: Condition) -> Check:
+    """The failed check of an endpoint that could not be asked or did not answer as it should."""
+    judged = isinstance(error, NotJson) or (
+        isinstance(error, BadStatus) and error.status not in _PASSING
+    )
+    return failed(name, f"{role}: {error}", *conditions, answered=judged)
+
+
+def shown(url: str) -> str:
+    """A URL without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+
+class Secrets:
+    """Takes the values of named environment variables out of texts."""
+
+    def __init__(self, names: list[str]) -> None:
+        values = {os.environ.get(name, "").strip() for name in names if name}
+        # A value of a letter or two would be everywhere, and is no secret.
+        self._values = sorted((value for value in values if len(value) >= 4), key=len, reverse=True)
+
+    def scrub(self, text: str) -> str:
+        """``text`` without them."""
+        for value in self._values:
+            text = text.replace(value, "***")
+        return text
