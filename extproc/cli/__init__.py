@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from extproc import __version__
+from extproc.cli.audit import audit
 from extproc.cli.baseline import baseline
 from extproc.cli.config import config
 from extproc.cli.demo import demo
@@ -40,7 +41,7 @@ def _main(
     pass
 
 
-for command in (demo, serve, config, inspect, baseline, detectors):
+for command in (demo, serve, config, inspect, baseline, detectors, audit):
     app.command()(command)
 for question in (status, quarantine, release, evidence):
     app.command(rich_help_panel="A running sidecar")(question)
