@@ -20,7 +20,7 @@ def from_manifest(found: Resources, node: Node, take: Take, parse: Parse) -> boo
     """Takes in one manifest; whether it holds anything that an audit reads."""
     kind = node.key("kind").text()
     if kind == "List":
-        return any([from_manifest(found, entry, take, parse) for entry in node["items"].items()])
+        return sum(from_manifest(found, entry, take, parse) for entry in node["items"].items()) > 0
     if kind == "EnvoyFilter":
         _envoy_filter(found, node)
         return True

@@ -168,7 +168,7 @@ class Mesh:
     @cached_property
     def level(self) -> tuple[Leg, ...]:
         """Routes in whose own manager our filter runs downstream: a marker comes too late there."""
-        found = {}
+        found: dict[str, Leg] = {}
         for way in self.ways:
             for at, guard in way.guards:
                 if not guard.upstream and at == 0 and not way.mirrored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -38,7 +38,7 @@ def parse(text: str, name: str) -> list[Any]:
     try:
         return [
             document for document in yaml.load_all(text, Loader=_LOADER) if document is not None
-        ]  # noqa: S506
+        ]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
@@ -79,7 +79,7 @@ _BOOTSTRAP = ("static_resources", "dynamic_resources", "bootstrap_extensions", "
 
 def _take(found: Resources, node: Node) -> bool:
     if isinstance(node.value, list):
-        return any([_take(found, entry) for entry in node.items()])
+        return _each(_take, found, node.items())
     if not isinstance(node.value, dict):
         return False
     if node["configs"]:
@@ -90,7 +90,7 @@ def _take(found: Resources, node: Node) -> bool:
         return True
     if node["resources"]:
         found.whole = False
-        return any([from_resource(found, entry) for entry in node["resources"].items()])
+        return _each(from_resource, found, node["resources"].items())
     if node.key("kind") and node["api_version"]:
         found.whole = False
         return from_manifest(found, node, _take, parse)
@@ -98,3 +98,8 @@ def _take(found: Resources, node: Node) -> bool:
         found.whole = False
         return from_resource(found, node)
     return False
+
+
+def _each(take: Callable[[Resources, Node], bool], found: Resources, nodes: list[Node]) -> bool:
+    """Takes in all of them; whether any was of use."""
+    return sum(take(found, node) for node in nodes) > 0

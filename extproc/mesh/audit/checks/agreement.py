@@ -33,8 +33,8 @@ def holding_guards(mesh: Mesh) -> Iterator[tuple[Guard, Settings]]:
     "gap-over-message-timeout",
     Severity.ERROR,
     "hold.gap is not below message_timeout",
-    "Envoy gives up waiting before the sidecar lets the headers go: a pause between tokens then ends "
-    "reading and judging of that answer (ext_proc.message_timeouts).",
+    "Envoy gives up waiting before the sidecar lets the headers go: a pause between tokens then "
+    "ends reading and judging of that answer (ext_proc.message_timeouts).",
     "# Envoy:\nmessage_timeout: 1s\n# extproc.yaml:\nhold: {gap: 0.3}",
 )
 def gap_over_message_timeout(mesh: Mesh) -> Iterator[Hit]:
@@ -58,8 +58,9 @@ def gap_over_message_timeout(mesh: Mesh) -> Iterator[Hit]:
 def patience_mismatch(mesh: Mesh) -> Iterator[Hit]:
     for guard, settings in holding_guards(mesh):
         at = guard["max_message_timeout"]
-        if settings.hold.patience > at.seconds(0):
-            said = f"hold.patience is {settings.hold.patience:g} s, max_message_timeout {at.seconds(0):g} s"
+        wanted, most = settings.hold.patience, at.seconds(0)
+        if wanted > most:
+            said = f"hold.patience is {wanted:g} s, max_message_timeout {most:g} s"
             yield Hit(at, guard.of, said)
 
 
@@ -164,8 +165,8 @@ def unit_without_traffic(mesh: Mesh) -> Iterator[Hit]:
     "no-verified-fallback",
     Severity.WARNING,
     "a unit has no verified fallback",
-    "It can only be marked as degraded, never cut off: while nothing verified may take its traffic, "
-    "the sidecar does not send 503.",
+    "It can only be marked as degraded, never cut off: while nothing verified may take its "
+    "traffic, the sidecar does not send 503.",
     "units:\n- {id: unit-a, fallback: [unit-b]}\n- {id: unit-b, verified: true}",
 )
 def no_verified_fallback(mesh: Mesh) -> Iterator[Hit]:
@@ -230,7 +231,8 @@ def unit_health_port(mesh: Mesh) -> Iterator[Hit]:
     Severity.ERROR,
     "one side of Envoy and the sidecar speaks TLS, the other does not",
     "No stream is ever set up; with failure_mode_allow every answer passes unread.",
-    "# a transport_socket with UpstreamTlsContext on the sidecar's cluster, exactly if grpc.tls is set",
+    "# a transport_socket with UpstreamTlsContext on the sidecar's cluster, exactly if grpc.tls "
+    "is set",
 )
 def sidecar_tls(mesh: Mesh) -> Iterator[Hit]:
     settings = mesh.world.settings

@@ -20,9 +20,19 @@ FILTER = """
     message_timeout: 1s
     max_message_timeout: 60s
     send_body_without_waiting_for_header_response: true
-    processing_mode: {request_header_mode: SKIP, response_header_mode: SEND, response_body_mode: STREAMED}
+    processing_mode:
+      request_header_mode: SKIP
+      response_header_mode: SEND
+      response_body_mode: STREAMED
     mutation_rules: {disallow_all: true, allow_expression: {regex: "x-semantic-.*"}}
-    response_attributes: [xds.cluster_name, xds.upstream_host_metadata, upstream.address, request.id, request.path, request.size, "request.headers['x-envoy-attempt-count']"]
+    response_attributes:
+    - xds.cluster_name
+    - xds.upstream_host_metadata
+    - upstream.address
+    - request.id
+    - request.path
+    - request.size
+    - "request.headers['x-envoy-attempt-count']"
     metadata_options:
       cluster_metadata_forwarding_namespaces: {untyped: [semantic.extproc]}
       receiving_namespaces: {untyped: [semantic.extproc]}
@@ -222,7 +232,8 @@ def compressor_before_ext_proc(mesh: Mesh) -> Iterator[Hit]:
     "a buffer filter on the way to a unit",
     "It keeps whole bodies: a prompt above max_request_bytes gets 413, a buffered answer no longer "
     "streams, and the filter sees it only at its end.",
-    "# remove envoy.filters.http.buffer; the retry has a buffer of its own (request_body_buffer_limit)",
+    "# remove envoy.filters.http.buffer; the retry has a buffer of its own "
+    "(request_body_buffer_limit)",
 )
 def buffer_filter(mesh: Mesh) -> Iterator[Hit]:
     kinds = ("buffer.v3.Buffer", "file_system_buffer.v3.FileSystemBufferFilterConfig")
@@ -241,7 +252,8 @@ def buffer_filter(mesh: Mesh) -> Iterator[Hit]:
     """
 bootstrap_extensions:
 - name: envoy.bootstrap.internal_listener
-  typed_config: {"@type": type.googleapis.com/envoy.extensions.bootstrap.internal_listener.v3.InternalListener}
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.bootstrap.internal_listener.v3.InternalListener
 """,
 )
 def internal_listener_extension(mesh: Mesh) -> Iterator[Hit]:

@@ -63,9 +63,9 @@ def update_merge_window(mesh: Mesh) -> Iterator[Hit]:
     "panic-threshold",
     Severity.ERROR,
     "the panic threshold sends traffic to units that are out",
-    "Below healthy_panic_threshold (50 % by default) Envoy serves from all hosts alike: all of them "
-    "when every unit is out, and with 2 of 3 hosts of one priority quarantined the bad ones got "
-    "traffic again.",
+    "Below healthy_panic_threshold (50 % by default) Envoy serves from all hosts alike: all of "
+    "them when every unit is out, and with 2 of 3 hosts of one priority quarantined the bad ones "
+    "got traffic again.",
     "common_lb_config: {healthy_panic_threshold: {value: 0}}",
 )
 def panic_threshold(mesh: Mesh) -> Iterator[Hit]:
@@ -84,8 +84,8 @@ def panic_threshold(mesh: Mesh) -> Iterator[Hit]:
     "overprovisioning",
     Severity.WARNING,
     "one unit out of a priority moves more or less than its share",
-    "With the default overprovisioning_factor of 140, one of two hosts of priority 0 ejected sent 6 "
-    "of 13 requests to priority 1; a factor below 100 spills while all is well.",
+    "With the default overprovisioning_factor of 140, one of two hosts of priority 0 ejected sent "
+    "6 of 13 requests to priority 1; a factor below 100 spills while all is well.",
     "load_assignment: {policy: {overprovisioning_factor: 1000}}   # spill only when none is left\n"
     "# or one unit a priority",
 )
@@ -106,10 +106,11 @@ def overprovisioning(mesh: Mesh) -> Iterator[Hit]:
     "units-share-a-priority",
     Severity.WARNING,
     "several units in one priority",
-    "Then a quarantined unit's traffic goes to its priority's others by load, verified or not, and a "
-    "retry with previous_priorities skips them all. A priority for each unit keeps the order of "
-    "fallback.",
-    "endpoints:\n- {priority: 0, lb_endpoints: [...unit a...]}\n- {priority: 1, lb_endpoints: [...unit b...]}",
+    "Then a quarantined unit's traffic goes to its priority's others by load, verified or not, "
+    "and a retry with previous_priorities skips them all. A priority for each unit keeps the "
+    "order of fallback.",
+    "endpoints:\n- {priority: 0, lb_endpoints: [...]}   # unit a\n"
+    "- {priority: 1, lb_endpoints: [...]}   # unit b, its verified fallback",
 )
 def units_share_a_priority(mesh: Mesh) -> Iterator[Hit]:
     for cluster in mesh.front_clusters.values():
@@ -127,10 +128,10 @@ def units_share_a_priority(mesh: Mesh) -> Iterator[Hit]:
     Severity.WARNING,
     "the cluster takes few requests at a time",
     "Streams of tokens are long, so more of them are open than of ordinary requests. Over "
-    "max_requests, max_connections or max_pending_requests (1024 by default) Envoy answers 503, and "
-    "a 503 of the unit's tier counts against the unit.",
-    "circuit_breakers:\n  thresholds:\n"
-    "  - {max_connections: 100000, max_pending_requests: 100000, max_requests: 100000, max_retries: 1000}",
+    "max_requests, max_connections or max_pending_requests (1024 by default) Envoy answers 503, "
+    "and a 503 of the unit's tier counts against the unit.",
+    "circuit_breakers:\n  thresholds:\n  - max_connections: 100000\n"
+    "    max_pending_requests: 100000\n    max_requests: 100000\n    max_retries: 1000",
 )
 def front_circuit_breaker(mesh: Mesh) -> Iterator[Hit]:
     inspected = {way.cluster.name: way.cluster for way in mesh.inspected if not way.mirrored}
@@ -184,10 +185,11 @@ def ignore_health_on_host_removal(mesh: Mesh) -> Iterator[Hit]:
     "boot-without-sidecar",
     Severity.INFO,
     "until the sidecar has answered once, every unit is out",
-    "Hosts with active health checks begin as failed. When the sidecar is down as Envoy starts, the "
-    "front answers 503 (no healthy upstream) with a panic threshold of 0, and serves from all hosts "
-    "with 50. Start the sidecar first.",
-    "# Kubernetes: the sidecar as a native sidecar container (initContainers, restartPolicy: Always)",
+    "Hosts with active health checks begin as failed. When the sidecar is down as Envoy starts, "
+    "the front answers 503 (no healthy upstream) with a panic threshold of 0, and serves from all "
+    "hosts with 50. Start the sidecar first.",
+    "# Kubernetes: the sidecar as a native sidecar container (initContainers, restartPolicy: "
+    "Always)",
 )
 def boot_without_sidecar(mesh: Mesh) -> Iterator[Hit]:
     for cluster in guarded_clusters(mesh):

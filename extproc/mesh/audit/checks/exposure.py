@@ -60,8 +60,8 @@ def _mutated_away(manager: Manager, name: str) -> bool:
     "marker-removed-too-early",
     Severity.ERROR,
     "the marker is removed before the retry can see it",
-    "A header mutation of the unit's own tier runs after ext_proc and takes the marker away: nothing "
-    "is retried.",
+    "A header mutation of the unit's own tier runs after ext_proc and takes the marker away: "
+    "nothing is retried.",
     "# remove x-semantic-verdict at the front's virtual host only",
 )
 def marker_removed_too_early(mesh: Mesh) -> Iterator[Hit]:
@@ -83,9 +83,10 @@ def marker_removed_too_early(mesh: Mesh) -> Iterator[Hit]:
     "marker-forgeable",
     Severity.WARNING,
     "an engine can set the marker itself",
-    "Any backend can send x-semantic-verdict: corrupt and so cause retries and ejections. The sidecar "
-    "removes it from answers that are clean, which it cannot here.",
-    "response_headers_to_remove: [x-semantic-verdict]   # of the unit tier's virtual host: before ext_proc",
+    "Any backend can send x-semantic-verdict: corrupt and so cause retries and ejections. The "
+    "sidecar removes it from answers that are clean, which it cannot here.",
+    "response_headers_to_remove: [x-semantic-verdict]   # of the unit tier's virtual host: before "
+    "ext_proc",
 )
 def marker_forgeable(mesh: Mesh) -> Iterator[Hit]:
     marked = {":status": "200", MARKER: "corrupt"}
@@ -115,7 +116,8 @@ def marker_forgeable(mesh: Mesh) -> Iterator[Hit]:
     "clients' own x-semantic-* headers reach the engines",
     "The sidecar reads none of them, but an engine or proxy that echoes request headers would send "
     "them back as answers' headers.",
-    "request_headers_to_remove: [x-semantic-verdict, x-semantic-unit, x-semantic-release, x-semantic-state]",
+    "request_headers_to_remove: [x-semantic-verdict, x-semantic-unit, x-semantic-release, "
+    "x-semantic-state]",
 )
 def client_headers_not_stripped(mesh: Mesh) -> Iterator[Hit]:
     for front in mesh.fronts:
@@ -152,12 +154,8 @@ def access_log_without_verdict(mesh: Mesh) -> Iterator[Hit]:
 
 def _says(entry: Node, text: str) -> bool:
     config = entry["typed_config"]
-    if config.type().rpartition(".")[2] in (
-        "HttpGrpcAccessLogConfig",
-        "OpenTelemetryAccessLogConfig",
-    ):
-        if config.type().endswith("HttpGrpcAccessLogConfig"):
-            return True  # the service gets all dynamic metadata
+    if config.type().endswith("HttpGrpcAccessLogConfig"):
+        return True  # the service gets all dynamic metadata
     return text in json.dumps(config.value, default=str)
 
 
@@ -204,7 +202,8 @@ def _fronted(mesh: Mesh, manager: Manager) -> bool:
     "every request is mirrored",
     "A shadow runs to its end even when the client leaves (44 of 44 messages): it doubles the load "
     "of generation. A runtime key turns it up and down.",
-    "runtime_fraction: {runtime_key: semantic.shadow_percent, default_value: {numerator: 1, denominator: HUNDRED}}",
+    "runtime_fraction: {runtime_key: semantic.shadow_percent, default_value: {numerator: 1, "
+    "denominator: HUNDRED}}",
 )
 def shadow_unbounded(mesh: Mesh) -> Iterator[Hit]:
     for leg in _shadows(mesh):

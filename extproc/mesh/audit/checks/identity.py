@@ -14,11 +14,19 @@ THEME = Theme("Identity")
 ATTEMPT = "request.headers['x-envoy-attempt-count']"
 
 METADATA = """
-metadata: {filter_metadata: {semantic.extproc: {unit: unit-a, release: r1}}}   # an id of extproc.yaml
+# unit: an id of extproc.yaml
+metadata: {filter_metadata: {semantic.extproc: {unit: unit-a, release: r1}}}
 """
 
 ATTRIBUTES = """
-response_attributes: [xds.cluster_name, xds.upstream_host_metadata, upstream.address, request.id, request.path, request.size, "request.headers['x-envoy-attempt-count']"]
+response_attributes:
+- xds.cluster_name
+- xds.upstream_host_metadata
+- upstream.address
+- request.id
+- request.path
+- request.size
+- "request.headers['x-envoy-attempt-count']"
 """
 
 NEEDED = {
@@ -34,9 +42,9 @@ NEEDED = {
     "forwarding-namespaces",
     Severity.ERROR,
     "cluster metadata is not sent to the sidecar",
-    "The unit's id stands in the cluster's metadata under semantic.extproc; Envoy sends it only when "
-    "the namespace is listed. Else answers are charged to the unit that clusters: in extproc.yaml "
-    "names, or to unknown.",
+    "The unit's id stands in the cluster's metadata under semantic.extproc; Envoy sends it only "
+    "when the namespace is listed. Else answers are charged to the unit that clusters: in "
+    "extproc.yaml names, or to unknown.",
     "metadata_options: {cluster_metadata_forwarding_namespaces: {untyped: [semantic.extproc]}}",
 )
 def forwarding_namespaces(mesh: Mesh) -> Iterator[Hit]:
@@ -58,9 +66,9 @@ def _read_by(mesh: Mesh, key: tuple[str, str]) -> list[Cluster]:
 
 
 def _by_other_means(mesh: Mesh, cluster: Cluster, attributes: list[str]) -> bool:
-    if "xds.upstream_host_metadata" in attributes and cluster.endpoints:
-        if all(host.unit for host in cluster.endpoints):
-            return True
+    hosts = cluster.endpoints
+    if "xds.upstream_host_metadata" in attributes and hosts and all(host.unit for host in hosts):
+        return True
     return "xds.cluster_name" in attributes and bool(mesh.world.owner(cluster.name))
 
 
@@ -68,8 +76,8 @@ def _by_other_means(mesh: Mesh, cluster: Cluster, attributes: list[str]) -> bool
     "attributes-missing",
     Severity.WARNING,
     "response_attributes leave out what the sidecar needs",
-    "They come with the headers of each answer, also where request_header_mode is SKIP, and tell the "
-    "sidecar what it cannot read from the answer.",
+    "They come with the headers of each answer, also where request_header_mode is SKIP, and tell "
+    "the sidecar what it cannot read from the answer.",
     ATTRIBUTES,
 )
 def attributes_missing(mesh: Mesh) -> Iterator[Hit]:
@@ -95,9 +103,9 @@ def attributes_missing(mesh: Mesh) -> Iterator[Hit]:
     "attempt-count-missing",
     Severity.WARNING,
     "the front does not number its attempts",
-    "With x-envoy-attempt-count the two attempts of one request are compared: corrupt on both is the "
-    "prompt's fault and charges nobody. Without it, a prompt that makes every unit loop counts "
-    "against each.",
+    "With x-envoy-attempt-count the two attempts of one request are compared: corrupt on both is "
+    "the prompt's fault and charges nobody. Without it, a prompt that makes every unit loop "
+    "counts against each.",
     "include_request_attempt_count: true   # of the virtual host",
 )
 def attempt_count_missing(mesh: Mesh) -> Iterator[Hit]:

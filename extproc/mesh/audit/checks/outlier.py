@@ -30,8 +30,10 @@ outlier_detection:            # in HttpProtocolOptions
   error_matcher:
     or_match:
       rules:
-      - http_response_headers_match: {headers: [{name: x-semantic-verdict, string_match: {exact: corrupt}}]}
-      - http_response_headers_match: {headers: [{name: ":status", string_match: {safe_regex: {regex: "5[0-9][0-9]"}}}]}
+      - http_response_headers_match:
+          headers: [{name: x-semantic-verdict, string_match: {exact: corrupt}}]
+      - http_response_headers_match:
+          headers: [{name: ":status", string_match: {safe_regex: {regex: "5[0-9][0-9]"}}}]
 """
 
 FIELD_5XX = "enforcing_consecutive_5xx"
@@ -74,8 +76,8 @@ def outlier_missing(mesh: Mesh) -> Iterator[Hit]:
     "error-matcher-missing",
     Severity.ERROR,
     "outlier detection does not count marked answers",
-    "To Envoy a marked answer is a 200. Only an error_matcher on the marker makes it an error (then "
-    "two of them ejected the host: ejections_enforced_consecutive_5xx).",
+    "To Envoy a marked answer is a 200. Only an error_matcher on the marker makes it an error "
+    "(then two of them ejected the host: ejections_enforced_consecutive_5xx).",
     MATCHER,
 )
 def error_matcher_missing(mesh: Mesh) -> Iterator[Hit]:
@@ -127,8 +129,8 @@ def error_matcher_takes_healthy(mesh: Mesh) -> Iterator[Hit]:
     "uneject-on-health-check",
     Severity.ERROR,
     "a passed health check undoes the ejection",
-    "successful_active_health_check_uneject_host is true by default: the next good health check let "
-    "an ejected unit back in within 1.6 s.",
+    "successful_active_health_check_uneject_host is true by default: the next good health check "
+    "let an ejected unit back in within 1.6 s.",
     "outlier_detection: {successful_active_health_check_uneject_host: false}",
 )
 def uneject_on_health_check(mesh: Mesh) -> Iterator[Hit]:
@@ -193,9 +195,9 @@ def ejection_percent(mesh: Mesh) -> Iterator[Hit]:
     "ejects-last-unit",
     Severity.WARNING,
     "outlier detection may eject every unit",
-    "With max_ejection_percent 100 the last unit goes too, and with a panic threshold of 0 clients "
-    "get 503 (no healthy upstream) for base_ejection_time, although a suspicious answer may be better "
-    "than none.",
+    "With max_ejection_percent 100 the last unit goes too, and with a panic threshold of 0 "
+    "clients get 503 (no healthy upstream) for base_ejection_time, although a suspicious answer "
+    "may be better than none.",
     "outlier_detection: {max_ejection_percent: 50}",
 )
 def ejects_last_unit(mesh: Mesh) -> Iterator[Hit]:

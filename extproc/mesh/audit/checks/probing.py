@@ -24,8 +24,9 @@ health_checks:
 
 ENDPOINT = """
 health_check_config:
-  address: {socket_address: {address: 127.0.0.1, port_value: 18081}}   # admin.address of extproc.yaml
-  hostname: unit-a                                                     # the unit's id there
+  # admin.address of extproc.yaml, and the unit's id there
+  address: {socket_address: {address: 127.0.0.1, port_value: 18081}}
+  hostname: unit-a
 """
 
 HOUR = 3600.0
@@ -166,8 +167,9 @@ def asked_unit(hostname: str, known: set[str]) -> str:
     "no-traffic-interval",
     Severity.ERROR,
     "an idle cluster is hardly checked",
-    "no_traffic_interval is 60 s by default and holds until the cluster has had traffic and one such "
-    "interval has passed: a quarantine showed neither in 8 s, nor in 8 s more after traffic began.",
+    "no_traffic_interval is 60 s by default and holds until the cluster has had traffic and one "
+    "such interval has passed: a quarantine showed neither in 8 s, nor in 8 s more after traffic "
+    "began.",
     "no_traffic_interval: 0.5s   # as interval",
 )
 def no_traffic_interval(mesh: Mesh) -> Iterator[Hit]:
@@ -204,8 +206,8 @@ def unhealthy_threshold(mesh: Mesh) -> Iterator[Hit]:
     "healthy-threshold",
     Severity.WARNING,
     "a unit comes back slowly",
-    "healthy_threshold answers are awaited before a unit that is well again, or Envoy's first after "
-    "a restart of the cluster, takes traffic.",
+    "healthy_threshold answers are awaited before a unit that is well again, or Envoy's first "
+    "after a restart of the cluster, takes traffic.",
     "healthy_threshold: 1",
 )
 def healthy_threshold(mesh: Mesh) -> Iterator[Hit]:
@@ -219,8 +221,8 @@ def healthy_threshold(mesh: Mesh) -> Iterator[Hit]:
     "health-check-slow",
     Severity.WARNING,
     "a quarantine reaches Envoy late",
-    "It is seen at the next check: 0.36 s at an interval of 1 s, 0.07 s at 100 ms. The answer costs "
-    "the sidecar next to nothing.",
+    "It is seen at the next check: 0.36 s at an interval of 1 s, 0.07 s at 100 ms. The answer "
+    "costs the sidecar next to nothing.",
     "interval: 0.5s",
 )
 def health_check_slow(mesh: Mesh) -> Iterator[Hit]:
@@ -236,8 +238,8 @@ def health_check_slow(mesh: Mesh) -> Iterator[Hit]:
     Severity.ERROR,
     "the health check does not take 503 for an answer",
     "503 is how the sidecar says quarantine. Among expected_statuses it means healthy; among "
-    "retriable_statuses it is counted against unhealthy_threshold, which a good configuration has at "
-    "a million.",
+    "retriable_statuses it is counted against unhealthy_threshold, which a good configuration has "
+    "at a million.",
     "# without 503 in expected_statuses and retriable_statuses",
 )
 def unit_health_503_ignored(mesh: Mesh) -> Iterator[Hit]:
@@ -266,9 +268,10 @@ def unit_health_protocol(mesh: Mesh) -> Iterator[Hit]:
     "unit-health-over-tls",
     Severity.WARNING,
     "the health check would speak TLS to the sidecar",
-    "A check uses the transport socket of its cluster; the sidecar's admin server speaks plain HTTP. "
-    "transport_socket_match_criteria of the check chooses another.",
-    "transport_socket_match_criteria: {plain: true}   # and a transport_socket_matches entry for it",
+    "A check uses the transport socket of its cluster; the sidecar's admin server speaks plain "
+    "HTTP. transport_socket_match_criteria of the check chooses another.",
+    "transport_socket_match_criteria: {plain: true}   # and a transport_socket_matches entry for "
+    "it",
 )
 def unit_health_over_tls(mesh: Mesh) -> Iterator[Hit]:
     for cluster, check in asking(mesh):

@@ -18,7 +18,10 @@ DEFAULT_MESSAGE_TIMEOUT = 0.2
 """Seconds. Envoy's ``message_timeout`` when it is left out."""
 
 MODES = """
-processing_mode: {request_header_mode: SKIP, response_header_mode: SEND, response_body_mode: STREAMED}
+processing_mode:
+  request_header_mode: SKIP
+  response_header_mode: SEND
+  response_body_mode: STREAMED
 send_body_without_waiting_for_header_response: true
 """
 
@@ -27,8 +30,9 @@ send_body_without_waiting_for_header_response: true
     "failure-mode-closed",
     Severity.ERROR,
     "failure_mode_allow is not true",
-    "A sidecar that is down or restarts then breaks answers: 500, or a stream cut off. Observability "
-    "mode does not help: there, too, the client got 37 or 370 of 764 bytes when the sidecar was killed.",
+    "A sidecar that is down or restarts then breaks answers: 500, or a stream cut off. "
+    "Observability mode does not help: there, too, the client got 37 or 370 of 764 bytes when the "
+    "sidecar was killed.",
     "failure_mode_allow: true",
 )
 def failure_mode_closed(mesh: Mesh) -> Iterator[Hit]:
@@ -42,8 +46,9 @@ def failure_mode_closed(mesh: Mesh) -> Iterator[Hit]:
     "full-duplex-fail-open",
     Severity.ERROR,
     "FULL_DUPLEX_STREAMED does not fail open",
-    "Once body was sent, that mode ignores failure_mode_allow: a sidecar killed mid-stream truncated "
-    "the answer (370 of 764 bytes), one that hung held it for ever. STREAMED lost no byte.",
+    "Once body was sent, that mode ignores failure_mode_allow: a sidecar killed mid-stream "
+    "truncated the answer (370 of 764 bytes), one that hung held it for ever. STREAMED lost no "
+    "byte.",
     MODES,
 )
 def full_duplex_fail_open(mesh: Mesh) -> Iterator[Hit]:
@@ -58,8 +63,8 @@ def full_duplex_fail_open(mesh: Mesh) -> Iterator[Hit]:
     "body-buffered",
     Severity.ERROR,
     "whole bodies are buffered",
-    "Nothing streams any more, and a body over the buffer limit (1 MiB by default) is a 500 for the "
-    "client, whatever failure_mode_allow says; a request body over it is a 413.",
+    "Nothing streams any more, and a body over the buffer limit (1 MiB by default) is a 500 for "
+    "the client, whatever failure_mode_allow says; a request body over it is a 413.",
     MODES,
 )
 def body_buffered(mesh: Mesh) -> Iterator[Hit]:
@@ -105,8 +110,8 @@ def body_not_sent(mesh: Mesh) -> Iterator[Hit]:
     "response-headers-not-sent",
     Severity.ERROR,
     "the filter does not send response headers",
-    "Who answered, in what form and encoding comes with the headers, once; without them the body is "
-    "not judged and no answer can be marked.",
+    "Who answered, in what form and encoding comes with the headers, once; without them the body "
+    "is not judged and no answer can be marked.",
     MODES,
 )
 def response_headers_not_sent(mesh: Mesh) -> Iterator[Hit]:
@@ -152,8 +157,8 @@ def mode_override_ignored(mesh: Mesh) -> Iterator[Hit]:
     "message-timeout-short",
     Severity.ERROR,
     "message_timeout is no more than a pause of a busy machine",
-    "The default is 200 ms. When it passes, Envoy goes on without the sidecar: the held headers are "
-    "let go, and the answer is unread (counted in ext_proc.message_timeouts and "
+    "The default is 200 ms. When it passes, Envoy goes on without the sidecar: the held headers "
+    "are let go, and the answer is unread (counted in ext_proc.message_timeouts and "
     "failure_mode_allowed only).",
     "message_timeout: 1s",
 )
@@ -265,8 +270,8 @@ def _untyped(guard: Guard, name: str) -> list[str]:
     "observability-mode",
     Severity.INFO,
     "the filter only watches",
-    "In observability mode Envoy sends copies and waits for nothing: verdicts bring metrics, states "
-    "and health checks, and no answer is marked, held or retried. A safe beginning.",
+    "In observability mode Envoy sends copies and waits for nothing: verdicts bring metrics, "
+    "states and health checks, and no answer is marked, held or retried. A safe beginning.",
     "# to retry corrupt beginnings:\nobservability_mode: false\n" + MODES.strip(),
 )
 def observability_mode(mesh: Mesh) -> Iterator[Hit]:
@@ -292,7 +297,8 @@ def http_service(mesh: Mesh) -> Iterator[Hit]:
     "forward-rules",
     Severity.ERROR,
     "headers that tell the form of an answer are not forwarded",
-    "Without :status, content-type and content-encoding the sidecar cannot know how to read the body.",
+    "Without :status, content-type and content-encoding the sidecar cannot know how to read the "
+    "body.",
     "# no forward_rules, or among allowed_headers: :status, content-type, content-encoding",
 )
 def forward_rules(mesh: Mesh) -> Iterator[Hit]:

@@ -24,7 +24,7 @@ retry_policy:
     typed_config:
       "@type": type.googleapis.com/envoy.extensions.retry.priority.previous_priorities.v3.PreviousPrioritiesConfig
       update_frequency: 1
-"""
+"""  # noqa: E501
 
 
 def holding(mesh: Mesh) -> Iterator[Front]:
@@ -126,8 +126,8 @@ def num_retries(mesh: Mesh) -> Iterator[Hit]:
     "num-retries-many",
     Severity.WARNING,
     "more retries than there are other units",
-    "When every unit was tried, previous_priorities starts over: a prompt that makes all units loop "
-    "costs a generation for each retry, and the client waits for all of them.",
+    "When every unit was tried, previous_priorities starts over: a prompt that makes all units "
+    "loop costs a generation for each retry, and the client waits for all of them.",
     "num_retries: 1",
 )
 def num_retries_many(mesh: Mesh) -> Iterator[Hit]:
@@ -174,8 +174,8 @@ def retry_priority_missing(mesh: Mesh) -> Iterator[Hit]:
     "retry-priority-update-frequency",
     Severity.ERROR,
     "previous_priorities takes effect too late",
-    "update_frequency says after how many attempts the tried priorities are left out; with more than "
-    "1 the first retry goes where the first attempt went.",
+    "update_frequency says after how many attempts the tried priorities are left out; with more "
+    "than 1 the first retry goes where the first attempt went.",
     "update_frequency: 1",
 )
 def retry_priority_update_frequency(mesh: Mesh) -> Iterator[Hit]:
@@ -199,9 +199,9 @@ def retry_priority_update_frequency(mesh: Mesh) -> Iterator[Hit]:
 def weighted_without_refresh(mesh: Mesh) -> Iterator[Hit]:
     for front in holding(mesh):
         at = front.route.retry["refresh_cluster_on_retry"]
-        if front.leg.target.weighted and front.route.retry and not at.flag():
-            if len(front.route.targets) > 1:
-                yield Hit(at, front.route.of)
+        several = front.leg.target.weighted and len(front.route.targets) > 1
+        if several and front.route.retry and not at.flag():
+            yield Hit(at, front.route.of)
 
 
 @THEME.check(
@@ -210,7 +210,8 @@ def weighted_without_refresh(mesh: Mesh) -> Iterator[Hit]:
     "a weighted cluster that is out keeps its share",
     "With its unit ejected or quarantined the cluster's share of requests gets 503: weights do not "
     "look at health. Priorities of one cluster (or an aggregate) do.",
-    "# one cluster with the units as priorities, or RTDS on the weights (xds.runtime in extproc.yaml)",
+    "# one cluster with the units as priorities, or RTDS on the weights (xds.runtime in "
+    "extproc.yaml)",
 )
 def weighted_share_unavailable(mesh: Mesh) -> Iterator[Hit]:
     for front in mesh.fronts:
@@ -222,10 +223,10 @@ def weighted_share_unavailable(mesh: Mesh) -> Iterator[Hit]:
     "marker-too-late",
     Severity.ERROR,
     "the filter stands in the chain of the retrying route itself",
-    "The router decides on a retry before the filters of its own chain see the answer: a marker set "
-    "there comes too late, and outlier detection does not count it either (12 of 12 marked, hosts "
-    "healthy).",
-    "# an internal listener for each unit with the filter in it; the retrying route in front of them,\n"
+    "The router decides on a retry before the filters of its own chain see the answer: a marker "
+    "set there comes too late, and outlier detection does not count it either (12 of 12 marked, "
+    "hosts healthy).",
+    "# an internal listener for each unit with the filter in it, and the retrying route in front;\n"
     "# or, to watch only:\nobservability_mode: true",
 )
 def marker_too_late(mesh: Mesh) -> Iterator[Hit]:
@@ -245,8 +246,8 @@ def marker_too_late(mesh: Mesh) -> Iterator[Hit]:
     "max-retries",
     Severity.ERROR,
     "the circuit breaker allows few retries at a time",
-    "When a unit turns bad every request is retried. max_retries is 3 by default: of a burst of 60, "
-    "57 clients got the garbage (upstream_rq_retry_overflow); at 1000 none did.",
+    "When a unit turns bad every request is retried. max_retries is 3 by default: of a burst of "
+    "60, 57 clients got the garbage (upstream_rq_retry_overflow); at 1000 none did.",
     "circuit_breakers:\n  thresholds:\n  - {max_requests: 100000, max_retries: 1000}",
 )
 def max_retries(mesh: Mesh) -> Iterator[Hit]:

@@ -96,8 +96,8 @@ def no_traffic_yet(mesh: Mesh) -> Iterator[Hit]:
     "answers-passed-unread",
     Severity.WARNING,
     "answers passed without the sidecar",
-    "ext_proc.failure_mode_allowed counts them: the sidecar was down, late, or its cluster's circuit "
-    "breaker was full.",
+    "ext_proc.failure_mode_allowed counts them: the sidecar was down, late, or its cluster's "
+    "circuit breaker was full.",
     "# alert on it; then see sidecar-circuit-breaker, message-timeout-short and the sidecar's log",
 )
 def answers_passed_unread(mesh: Mesh) -> Iterator[Hit]:

@@ -59,8 +59,8 @@ def sidecar_cluster_missing(mesh: Mesh) -> Iterator[Hit]:
     "sidecar-circuit-breaker",
     Severity.ERROR,
     "the circuit breaker of the sidecar's cluster is too narrow",
-    "Every answer in flight holds one gRPC stream. What exceeds max_requests (1024 by default) passes "
-    "unread: at a limit of 5, 15 of 20 did (ext_proc.failure_mode_allowed: 15).",
+    "Every answer in flight holds one gRPC stream. What exceeds max_requests (1024 by default) "
+    "passes unread: at a limit of 5, 15 of 20 did (ext_proc.failure_mode_allowed: 15).",
     WIDE,
 )
 def sidecar_circuit_breaker(mesh: Mesh) -> Iterator[Hit]:
@@ -102,7 +102,8 @@ def sidecar_not_http2(mesh: Mesh) -> Iterator[Hit]:
     "sidecar-ejectable",
     Severity.WARNING,
     "outlier detection may eject the sidecar",
-    "Ended and refused streams count as its errors; while it is ejected every answer passes unread.",
+    "Ended and refused streams count as its errors; while it is ejected every answer passes "
+    "unread.",
     "# no outlier_detection on the sidecar's cluster",
 )
 def sidecar_ejectable(mesh: Mesh) -> Iterator[Hit]:
@@ -128,8 +129,8 @@ def sidecar_no_hosts(mesh: Mesh) -> Iterator[Hit]:
     "grpc-receive-limit",
     Severity.WARNING,
     "gRPC messages between Envoy and the sidecar are limited",
-    "A message over the limit ends the stream: with grpc-python's default of 4 MB a 20 MB chunk gave "
-    "a 500.",
+    "A message over the limit ends the stream: with grpc-python's default of 4 MB a 20 MB chunk "
+    "gave a 500.",
     "# Envoy: no max_receive_message_length; extproc.yaml:\ngrpc: {max_message_bytes: 268435456}",
 )
 def grpc_receive_limit(mesh: Mesh) -> Iterator[Hit]:
@@ -143,7 +144,8 @@ def grpc_receive_limit(mesh: Mesh) -> Iterator[Hit]:
     "grpc-service-timeout",
     Severity.INFO,
     "grpc_service.timeout does not bound a stuck sidecar",
-    "Measured: with a hung sidecar it changes nothing. message_timeout is what bounds each message.",
+    "Measured: with a hung sidecar it changes nothing. message_timeout is what bounds each "
+    "message.",
     "message_timeout: 1s",
 )
 def grpc_service_timeout(mesh: Mesh) -> Iterator[Hit]:

@@ -33,8 +33,8 @@ def legs(mesh: Mesh) -> Iterator[Leg]:
     "route-timeout",
     Severity.ERROR,
     "the route's timeout cuts long answers",
-    "It runs until the last byte and is 15 s unless set: a longer generation ends with 504 or in the "
-    "middle. From a unit's tier that is held against the unit.",
+    "It runs until the last byte and is 15 s unless set: a longer generation ends with 504 or in "
+    "the middle. From a unit's tier that is held against the unit.",
     "route: {timeout: 0s}   # stream_idle_timeout guards what hangs",
 )
 def route_timeout(mesh: Mesh) -> Iterator[Hit]:
@@ -68,8 +68,8 @@ def try_timeout(mesh: Mesh) -> Iterator[Hit]:
     "idle-timeout",
     Severity.WARNING,
     "an idle timeout ends streams that are only silent",
-    "While an engine reads a long prompt nothing flows, for a minute and more; then the client gets "
-    "504, or a stream cut off.",
+    "While an engine reads a long prompt nothing flows, for a minute and more; then the client "
+    "gets 504, or a stream cut off.",
     "stream_idle_timeout: 300s",
 )
 def idle_timeout(mesh: Mesh) -> Iterator[Hit]:
