@@ -107,8 +107,10 @@ class Mesh:
             for _, guard in way.guards:
                 found.setdefault((guard.filter.node.path, guard.override.path), guard)
         paths = {path for path, _ in found}
+        members = {name for entry in self.world.clusters.values() for name in entry.aggregate}
         for entry, manager, cluster in self.filters:
-            if entry.node.path not in paths:
+            ignored = cluster is not None and cluster.name in members
+            if entry.node.path not in paths and not ignored:
                 guard = _guard(entry, ABSENT, manager, cluster)
                 found.setdefault(guard.key, guard)
         return tuple(found.values())

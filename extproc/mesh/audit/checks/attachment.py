@@ -120,9 +120,10 @@ def filter_sampled(mesh: Mesh) -> Iterator[Hit]:
 )
 def route_sampled(mesh: Mesh) -> Iterator[Hit]:
     unread = {
-        id(way.legs[0].manager)
+        id(leg.manager)
         for way in mesh.ways
         if not way.guards and not way.mirrored and way.cluster.name in mesh.units
+        for leg in way.legs
     }
     for way in mesh.inspected:
         for leg in way.legs:

@@ -197,9 +197,14 @@ def _each_host_named(way: Way) -> bool:
 )
 def units_mixed(mesh: Mesh) -> Iterator[Hit]:
     for way in mesh.inspected:
-        units = {host.unit for host in way.cluster.endpoints if host.unit}
-        if len(units) > 1 and not way.cluster.unit:
-            yield Hit(way.cluster.node["load_assignment"], way.cluster.of, ", ".join(sorted(units)))
+        units: dict[int, set[str]] = {}
+        for host in way.cluster.endpoints:
+            if host.unit and not way.cluster.unit:
+                units.setdefault(host.priority, set()).add(host.unit)
+        for names in units.values():
+            if len(names) > 1:
+                at = way.cluster.node["load_assignment"]
+                yield Hit(at, way.cluster.of, ", ".join(sorted(names)))
 
 
 @THEME.check(

@@ -151,7 +151,7 @@ def num_retries_many(mesh: Mesh) -> Iterator[Hit]:
 def retry_same_configuration(mesh: Mesh) -> Iterator[Hit]:
     for front in holding(mesh):
         reach = retry_reach(front, mesh)
-        if reach.kind is Kind.SAME and not reach.has_own_check:
+        if front.route.retry and reach.kind is Kind.SAME and not reach.has_own_check:
             yield Hit(reach.at, of(front), reach.why)
 
 
@@ -166,7 +166,8 @@ def retry_same_configuration(mesh: Mesh) -> Iterator[Hit]:
 def retry_priority_missing(mesh: Mesh) -> Iterator[Hit]:
     for front in holding(mesh):
         reach = retry_reach(front, mesh)
-        if reach.kind is Kind.SAME and reach.check == "retry-priority-missing":
+        missing = reach.kind is Kind.SAME and reach.check == "retry-priority-missing"
+        if front.route.retry and missing:
             yield Hit(reach.at, of(front), reach.why)
 
 
