@@ -18,12 +18,12 @@ from tests.unit.audit.good import (
     route,
 )
 
-HTTP_OPTIONS = {
+HTTP_OPTIONS: Config = {
     "@type": PREFIX + "extensions.upstreams.http.v3.HttpProtocolOptions",
     "explicit_http_config": {"http_protocol_options": {}},
 }
 
-CODEC = {
+CODEC: Config = {
     "name": "envoy.filters.http.upstream_codec",
     "typed_config": {"@type": PREFIX + "extensions.filters.http.upstream_codec.v3.UpstreamCodec"},
 }
