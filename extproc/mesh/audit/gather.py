@@ -44,6 +44,9 @@ class Resources:
     """Patched routes, each with the patch of its virtual host."""
 
     loose_hosts: list[Node] = field(default_factory=list)
+    partial: dict[str, Node] = field(default_factory=dict)
+    """Patches to clusters that are not here, by the cluster's name."""
+
     bootstrap: Node = ABSENT
     runtime: dict[str, Any] = field(default_factory=dict)
     whole: bool = True
@@ -165,11 +168,17 @@ def build(found: Resources) -> World:
             if (route := linker.route(node, host, ABSENT)) is not None
         ),
     ]
-    if found.loose or (loose and not managers):
+    if found.loose or (loose and all(manager.internal for manager in managers)):
         managers.append(Manager(ABSENT, "", False, tuple(found.loose), tuple(loose), bool(loose)))
+    clusters = {name: linker.cluster(node, name) for name, node in linker.nodes.items()}
+    if not found.whole:  # what a patch or a route names exists elsewhere
+        for name in (*found.partial, *_named(managers)):
+            if name not in clusters:
+                node = found.partial.get(name, Node(None, f"cluster {name}"))
+                clusters[name] = Cluster(node, name, (), (), discovered=True, partial=True)
     return World(
         managers=tuple(managers),
-        clusters={name: linker.cluster(node, name) for name, node in linker.nodes.items()},
+        clusters=clusters,
         listeners=frozenset(
             listener["name"].text() for listener in found.listeners if is_internal(listener)
         ),
@@ -178,6 +187,12 @@ def build(found: Resources) -> World:
         whole=found.whole,
         notes=tuple(found.notes),
     )
+
+
+def _named(managers: list[Manager]) -> Iterator[str]:
+    for manager in managers:
+        for route in manager.routes:
+            yield from (target.cluster for target in (*route.targets, *route.mirrors))
 
 
 def is_internal(listener: Node) -> bool:

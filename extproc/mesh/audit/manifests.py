@@ -59,6 +59,8 @@ def _envoy_filter(found: Resources, node: Node) -> None:
             found.listeners.append(value)
         elif kind == "CLUSTER" and adds:
             found.clusters.append(value)
+        elif kind == "CLUSTER" and operation == "MERGE":
+            found.partial.setdefault(patch.at("match", "cluster", "name").text(), value)
         elif kind == "HTTP_FILTER" and adds:
             found.loose.append(loose_filter(value))
         elif kind == "EXTENSION_CONFIG" and adds:
@@ -101,27 +103,36 @@ def loose_filter(value: Node) -> Filter:
 
 
 def _patch_policy(found: Resources, node: Node) -> None:
-    built: dict[tuple[str, str], Any] = {}
-    for patch in node.at("spec", "json_patches").items():
-        kind = patch["type"].text()
-        name = patch["name"].text()
+    built: dict[tuple[str, str, str], dict[str, Any]] = {}
+    places = node.at("spec", "json_patches")
+    for patch in places.items():
+        kind, name = patch["type"].text(), patch["name"].text()
         operation = patch["operation"]
-        value = operation["value"]
-        where = operation["path"].text()
+        value, where = operation["value"], operation["path"].text()
+        selected = operation["json_path"].text()
         if operation["op"].text() not in ("add", "replace") or not value:
             continue
-        if where in ("", "/"):
+        if where in ("", "/") and not selected:
             from_resource(found, Node({"@type": kind, **value.fields()}, value.path))
-            continue
-        if isinstance(value.value, dict) and value["typed_config"].type().endswith(EXT_PROC):
+        elif isinstance(value.value, dict) and value["typed_config"].type().endswith(EXT_PROC):
             found.loose.append(loose_filter(value))
-            continue
-        _put(built.setdefault((kind, name), {}), where, value.value)
-    for (kind, name), content in built.items():
-        if kind.endswith("RouteConfiguration"):
-            found.tables.append(Node(_lists(content), join(f"{node.path}spec.json_patches", name)))
-        else:
+        elif where.strip("/"):
+            _put(built.setdefault((kind, name, selected), {}), where, value.value)
+    hosts: list[Node] = []
+    routes: list[Node] = []
+    for (kind, name, selected), content in built.items():
+        built_node = Node(_lists(content), join(places.path, f"{name} {selected}".strip()))
+        if kind.endswith("Cluster"):
+            found.partial.setdefault(name, built_node)
+        elif not kind.endswith("RouteConfiguration"):
             found.notes.append(f"{name}: {kind.rpartition('.')[2]} gets {PARTIAL}")
+        elif built_node["virtual_hosts"]:
+            found.tables.append(built_node)
+        elif built_node["route"]:
+            routes.append(built_node)
+        else:
+            hosts.append(built_node)
+    _marry(found, hosts, routes)
 
 
 def _put(tree: dict[str, Any], where: str, value: Any) -> None:

@@ -58,7 +58,7 @@ def gather(documents: list[Any], name: str) -> Resources:
     except Misshapen as error:
         raise Unusable(f"{name}: {error}") from None
     if not used:
-        keys = ", ".join(_keys(documents)) or "nothing"
+        keys = ", ".join(dict.fromkeys(_keys(documents))) or "nothing"
         raise Unusable(f"{name}: holds {keys}; an audit reads {KNOWN}")
     return found
 

@@ -58,7 +58,7 @@ class Manager:
 
     @property
     def of(self) -> str:
-        return f"listener {self.listener}" if self.listener else "HTTP connection manager"
+        return f"listener {self.listener}" if self.listener else "the patched listener"
 
     @property
     def stat_prefix(self) -> str:
@@ -155,6 +155,9 @@ class Cluster:
 
     policy: Node = ABSENT
     """Of its load assignment."""
+
+    partial: bool = False
+    """Whether most of it is elsewhere: then what is missing here says nothing."""
 
     @property
     def of(self) -> str:

@@ -136,6 +136,8 @@ def units_share_a_priority(mesh: Mesh) -> Iterator[Hit]:
 def front_circuit_breaker(mesh: Mesh) -> Iterator[Hit]:
     inspected = {way.cluster.name: way.cluster for way in mesh.inspected if not way.mirrored}
     for cluster in {**mesh.front_clusters, **inspected}.values():
+        if cluster.partial:
+            continue
         row = cluster.thresholds()
         for name in ("max_requests", "max_connections", "max_pending_requests"):
             most = limit(mesh.world, cluster, name, DEFAULT_LIMIT, "DEFAULT")

@@ -102,7 +102,7 @@ def marker_forgeable(mesh: Mesh) -> Iterator[Hit]:
                 if not guard.observes and guard.headers == "SEND":
                     continue
                 leg = way.legs[at]
-                removed = any(
+                removed = not guard.upstream and any(
                     MARKER in [text.lower() for text in level["response_headers_to_remove"].texts()]
                     for level in leg.route.levels(leg.target)
                 )

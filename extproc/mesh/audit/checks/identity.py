@@ -111,7 +111,8 @@ def attributes_missing(mesh: Mesh) -> Iterator[Hit]:
 def attempt_count_missing(mesh: Mesh) -> Iterator[Hit]:
     for front in mesh.fronts:
         at = front.route.host["include_request_attempt_count"]
-        if front.holds and front.route.retry and not at.flag():
+        here = front.route.host or not front.route.node  # a patched route's host is elsewhere
+        if here and front.holds and front.route.retry and not at.flag():
             yield Hit(at, front.route.of)
 
 
@@ -172,7 +173,7 @@ def request_id_stripped(mesh: Mesh) -> Iterator[Hit]:
 )
 def unit_not_named(mesh: Mesh) -> Iterator[Hit]:
     for way in mesh.inspected:
-        if way.unit or _each_host_named(way):
+        if way.unit or _each_host_named(way) or way.cluster.partial:
             continue
         severity = None if mesh.world.settings is not None else Severity.WARNING
         if not way.cluster.known_hosts:
@@ -250,7 +251,7 @@ def release_missing(mesh: Mesh) -> Iterator[Hit]:
         ]
         if own.key("release") or (hosts and all(hosts)) or way.unit in told:
             continue
-        if way.unit:
+        if way.unit and not way.cluster.partial:
             yield Hit(own.key("release"), way.cluster.of)
 
 

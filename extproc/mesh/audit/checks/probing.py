@@ -68,15 +68,19 @@ def fed_by_xds(mesh: Mesh, cluster: Cluster) -> bool:
     CHECKS + ENDPOINT.lstrip("\n"),
 )
 def unit_health_missing(mesh: Mesh) -> Iterator[Hit]:
-    for cluster in mesh.front_clusters.values():
+    watched = {leg.target.cluster: mesh.world.cluster(leg.target.cluster) for leg in mesh.level}
+    for cluster in {**watched, **mesh.front_clusters}.values():
+        if cluster is None:
+            continue
         members = [mesh.world.cluster(name) for name in cluster.members] or [cluster]
         for entry in members:
-            if entry is None or fed_by_xds(mesh, entry):
+            if entry is None or entry.partial or fed_by_xds(mesh, entry):
                 continue
             if any(to_sidecar(entry, check) for check in entry.health_checks):
                 continue
             eds = bool(entry.node["eds_cluster_config"])
-            severity = Severity.WARNING if eds and mesh.world.settings is None else None
+            mild = cluster.name not in mesh.front_clusters or (eds and not mesh.world.settings)
+            severity = Severity.WARNING if mild else None
             yield Hit(entry.node["health_checks"], entry.of, severity=severity)
 
 
