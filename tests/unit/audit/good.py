@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import yaml
@@ -20,15 +21,18 @@ PREFIX = "type.googleapis.com/envoy."
 
 def good() -> Config:
     """The shipped envoy.yaml, its anchors written out."""
-    loaded: Config = json.loads(
-        json.dumps(yaml.safe_load((standalone() / "envoy.yaml").read_text()))
-    )
+    loaded: Config = json.loads(_read("envoy.yaml"))
     return loaded
+
+
+@cache
+def _read(name: str) -> str:
+    return json.dumps(yaml.safe_load((standalone() / name).read_text()))
 
 
 def settings() -> Config:
     """The shipped extproc.yaml."""
-    loaded: Config = yaml.safe_load((standalone() / "extproc.yaml").read_text())
+    loaded: Config = json.loads(_read("extproc.yaml"))
     return loaded
 
 

@@ -12,16 +12,26 @@ import yaml
 
 from extproc.mesh.audit import Severity, audit, parse
 from extproc.mesh.audit.node import camel
-from tests.unit.audit.good import Config, cluster, good, host, ids, listener, manager, processor
+from tests.unit.audit.good import (
+    PREFIX,
+    Config,
+    cluster,
+    good,
+    host,
+    ids,
+    listener,
+    manager,
+    processor,
+)
 from tests.unit.audit.layouts import level
 from tests.unit.audit.spoilt import CASES
 
 CONFIGURED = [case for case in CASES if case.stats is None]
-SPOILT = {case.id: case.change for case in CASES}
+SPOILT = {case.id: case.change for case in reversed(CASES)}
 
 MAPS = {
     *("filter_metadata", "typed_per_filter_config", "typed_extension_protocol_options"),
-    *("static_layer", "json_format", "untyped"),
+    *("json_format", "untyped"),
 }
 
 
@@ -29,7 +39,7 @@ def camels(value: Any, within_map: bool = False) -> Any:
     """The configuration as protobuf's JSON mapping spells it."""
     if isinstance(value, list):
         return [camels(entry) for entry in value]
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or "static_layer" in value:
         return value
     return {
         key if within_map or "." in key or "@" in key else camel(key): camels(entry, key in MAPS)
@@ -117,7 +127,6 @@ FORMS: dict[str, Callable[[Config], Any]] = {
     "strings": strings,
     "dump": dump,
     "camel dump": lambda config: camels(dump(config)),
-    "yaml": lambda config: yaml.safe_load(yaml.safe_dump(config)),
 }
 
 
@@ -357,7 +366,7 @@ def test_another_ext_proc_is_left_alone() -> None:
     other = {
         "name": "envoy.filters.http.ext_proc/picker",
         "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+            "@type": PREFIX + "extensions.filters.http.ext_proc.v3.ExternalProcessor",
             "grpc_service": {"envoy_grpc": {"cluster_name": "endpoint_picker"}},
             "processing_mode": {"request_body_mode": "FULL_DUPLEX_STREAMED"},
         },
@@ -389,9 +398,8 @@ def test_a_filter_that_only_watches_wants_no_retry() -> None:
 def test_an_upstream_chain_that_only_watches_does_not_crash() -> None:
     config = good()
     SPOILT["upstream-chain-crash"](config)
-    text = json.dumps(config).replace(
-        '"failure_mode_allow"', '"observability_mode": true, "failure_mode_allow"'
-    )
+    watching = '"observability_mode": true, "failure_mode_allow"'
+    text = json.dumps(config).replace('"failure_mode_allow"', watching)
     assert ids(audit([json.loads(text)], "test")) == {"marker-forgeable"}
 
 
@@ -415,7 +423,7 @@ def test_settings_that_say_the_same_otherwise_are_as_good() -> None:
         {
             "name": "envoy.filters.http.header_mutation",
             "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
+                "@type": PREFIX + "extensions.filters.http.header_mutation.v3.HeaderMutation",
                 "mutations": {"response_mutations": [{"remove": "x-semantic-verdict"}]},
             },
         },
