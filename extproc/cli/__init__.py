@@ -11,6 +11,7 @@ from extproc.cli.config import config
 from extproc.cli.demo import demo
 from extproc.cli.detectors import detectors
 from extproc.cli.evidence import evidence
+from extproc.cli.health import health
 from extproc.cli.inspect import inspect
 from extproc.cli.operate import quarantine, release
 from extproc.cli.serve import serve
@@ -43,7 +44,7 @@ def _main(
 
 for command in (demo, serve, config, inspect, baseline, detectors, audit):
     app.command()(command)
-for question in (status, quarantine, release, evidence):
+for question in (status, quarantine, release, evidence, health):
     app.command(rich_help_panel="A running sidecar")(question)
 
 

@@ -195,15 +195,16 @@ def sidecar_address(mesh: Mesh) -> Iterator[Hit]:
     settings = mesh.world.settings
     if settings is None:
         return
+    own = settings.grpc.address
     for cluster, _ in sidecar_clusters(mesh):
-        for host in cluster.endpoints:
-            at = host.node.at("endpoint", "address")
-            if settings.grpc.address.startswith("unix:"):
-                same = host.address == settings.grpc.address.removeprefix("unix://")
-            else:
-                same = host.port == int(settings.grpc.address.rpartition(":")[2])
-            if not same:
-                yield Hit(at, cluster.of, f"{host.label}, grpc.address is {settings.grpc.address}")
+        if own.startswith("unix:"):
+            met = [host.address == own.removeprefix("unix://") for host in cluster.endpoints]
+        else:
+            met = [host.port == int(own.rpartition(":")[2]) for host in cluster.endpoints]
+        if met and not any(met):
+            hosts = ", ".join(host.label for host in cluster.endpoints)
+            at = cluster.endpoints[0].node.at("endpoint", "address")
+            yield Hit(at, cluster.of, f"{hosts}, grpc.address is {own}")
 
 
 @THEME.check(
