@@ -5,12 +5,14 @@ from __future__ import annotations
 import typer
 
 from extproc import __version__
+from extproc.cli.audit import audit
 from extproc.cli.baseline import baseline
 from extproc.cli.config import config
 from extproc.cli.demo import demo
 from extproc.cli.detectors import detectors
 from extproc.cli.evidence import evidence
 from extproc.cli.gate import app as gate
+from extproc.cli.health import health
 from extproc.cli.inspect import inspect
 from extproc.cli.operate import quarantine, release
 from extproc.cli.probe import probe
@@ -42,9 +44,9 @@ def _main(
     pass
 
 
-for command in (demo, serve, config, inspect, baseline, detectors):
+for command in (demo, serve, config, inspect, baseline, detectors, audit):
     app.command()(command)
-for question in (status, quarantine, release, evidence, probe):
+for question in (status, quarantine, release, evidence, probe, health):
     app.command(rich_help_panel="A running sidecar")(question)
 app.add_typer(gate)
 

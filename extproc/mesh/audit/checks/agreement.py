@@ -1,0 +1,294 @@
+"""Do Envoy and the sidecar's own settings agree? Only with ``--config extproc.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from extproc.mesh.audit.checks.probing import asked_unit, asking
+from extproc.mesh.audit.checks.processing import DEFAULT_MESSAGE_TIMEOUT
+from extproc.mesh.audit.checks.sidecar import sidecar_clusters
+from extproc.mesh.audit.finding import Hit, Severity, Theme
+from extproc.mesh.audit.guard import Guard
+from extproc.mesh.audit.node import Node
+from extproc.mesh.audit.reach import Mesh
+from extproc.mesh.audit.world import MIB
+
+if TYPE_CHECKING:
+    from extproc.config import Settings
+
+THEME = Theme("Envoy and extproc.yaml")
+
+
+def holding_guards(mesh: Mesh) -> Iterator[tuple[Guard, Settings]]:
+    """The guards that hold headers, with the settings of the hold."""
+    settings = mesh.world.settings
+    if settings is not None and settings.hold.enabled:
+        for guard in mesh.guards:
+            if guard.holds and guard.body == "STREAMED":
+                yield guard, settings
+
+
+@THEME.check(
+    "gap-over-message-timeout",
+    Severity.ERROR,
+    "hold.gap is not below message_timeout",
+    "Envoy gives up waiting before the sidecar lets the headers go: a pause between tokens then "
+    "ends reading and judging of that answer (ext_proc.message_timeouts).",
+    "# Envoy:\nmessage_timeout: 1s\n# extproc.yaml:\nhold: {gap: 0.3}",
+)
+def gap_over_message_timeout(mesh: Mesh) -> Iterator[Hit]:
+    for guard, settings in holding_guards(mesh):
+        at = guard["message_timeout"]
+        seconds = at.seconds(DEFAULT_MESSAGE_TIMEOUT)
+        if settings.hold.gap >= seconds:
+            yield Hit(
+                at, guard.of, f"hold.gap is {settings.hold.gap:g} s, message_timeout {seconds:g} s"
+            )
+
+
+@THEME.check(
+    "patience-mismatch",
+    Severity.ERROR,
+    "hold.patience is more than max_message_timeout",
+    "Envoy refuses a longer wait than max_message_timeout and goes on without the sidecar "
+    "(ext_proc.override_message_timeout_ignored).",
+    "# Envoy:\nmax_message_timeout: 60s\n# extproc.yaml:\nhold: {patience: 60}",
+)
+def patience_mismatch(mesh: Mesh) -> Iterator[Hit]:
+    for guard, settings in holding_guards(mesh):
+        at = guard["max_message_timeout"]
+        wanted, most = settings.hold.patience, at.seconds(0)
+        if wanted > most:
+            said = f"hold.patience is {wanted:g} s, max_message_timeout {most:g} s"
+            yield Hit(at, guard.of, said)
+
+
+@THEME.check(
+    "patience-unused",
+    Severity.WARNING,
+    "Envoy would wait longer, and the sidecar does not ask",
+    "hold.patience is 0, so a silence of hold.gap ends a hold although max_message_timeout allows "
+    "more: with engines that send headers before they read the prompt, every hold ends unseen.",
+    "hold: {patience: 60}   # extproc.yaml: as max_message_timeout",
+)
+def patience_unused(mesh: Mesh) -> Iterator[Hit]:
+    for guard, settings in holding_guards(mesh):
+        at = guard["max_message_timeout"]
+        more = at.seconds(0) > guard["message_timeout"].seconds(DEFAULT_MESSAGE_TIMEOUT)
+        if settings.hold.patience == 0 and more:
+            yield Hit(at, guard.of)
+
+
+@THEME.check(
+    "unit-unknown-to-sidecar",
+    Severity.ERROR,
+    "Envoy names a unit that extproc.yaml does not",
+    "It is counted under that id, without fallback and never verified, so it can never be cut off "
+    "hard.",
+    "units:\n- id: unit-a   # as in the metadata of Envoy's cluster",
+)
+def unit_unknown_to_sidecar(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or not settings.units:
+        return
+    ids = {unit.id for unit in settings.units}
+    for cluster in mesh.units.values():
+        places = [cluster.node["metadata"], *(host.node["metadata"] for host in cluster.endpoints)]
+        for place in places:
+            at = place["filter_metadata"].key("semantic.extproc").key("unit")
+            if at and at.text() not in ids:
+                yield Hit(at, cluster.of, f"{at.text()} is none of {', '.join(sorted(ids))}")
+
+
+@THEME.check(
+    "unit-health-unknown-unit",
+    Severity.ERROR,
+    "the health check asks about a unit that extproc.yaml does not name",
+    "A unit nobody knows is healthy: a quarantine never shows here.",
+    "hostname: unit-a   # an id of extproc.yaml, unit#class or unit@host",
+)
+def unit_health_unknown_unit(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or not settings.units:
+        return
+    ids = {unit.id for unit in settings.units}
+    for cluster, _ in asking(mesh):
+        for host in cluster.endpoints:
+            at = host.health_check["hostname"]
+            if at and asked_unit(at.text(), ids) not in ids:
+                yield Hit(at, cluster.of, f"{at.text()} is none of {', '.join(sorted(ids))}")
+
+
+@THEME.check(
+    "cluster-unknown-to-envoy",
+    Severity.WARNING,
+    "extproc.yaml gives a unit clusters that Envoy does not have",
+    "The entry never applies; a misspelt cluster's answers are charged to unknown.",
+    "clusters: [unit_a]   # names of Envoy's clusters",
+)
+def cluster_unknown_to_envoy(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or not mesh.world.whole:
+        return
+    for number, unit in enumerate(settings.units):
+        for name in unit.clusters:
+            if mesh.world.cluster(name) is None:
+                yield Hit(
+                    Node(None, f"extproc.yaml: units[{number}].clusters"),
+                    "",
+                    f"{name} is no cluster",
+                )
+
+
+@THEME.check(
+    "unit-without-traffic",
+    Severity.WARNING,
+    "a unit of extproc.yaml is nowhere behind the filter",
+    "Nothing it answers is read, so a fallback among such units helps nobody.",
+    "# a priority of the front's cluster that leads to it",
+)
+def unit_without_traffic(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or not mesh.world.whole or not mesh.inspected:
+        return
+    seen = {way.unit for way in mesh.inspected}
+    seen |= {host.unit for way in mesh.inspected for host in way.cluster.endpoints}
+    if any(not way.cluster.known_hosts for way in mesh.inspected):
+        return
+    for number, unit in enumerate(settings.units):
+        if unit.id not in seen:
+            yield Hit(Node(None, f"extproc.yaml: units[{number}]"), "", unit.id)
+
+
+@THEME.check(
+    "no-verified-fallback",
+    Severity.WARNING,
+    "a unit has no verified fallback",
+    "It can only be marked as degraded, never cut off: while nothing verified may take its "
+    "traffic, the sidecar does not send 503.",
+    "units:\n- {id: unit-a, fallback: [unit-b]}\n- {id: unit-b, verified: true}",
+)
+def no_verified_fallback(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or len(settings.units) < 2:
+        return
+    verified = {unit.id for unit in settings.units if unit.verified}
+    fallbacks = {name for unit in settings.units for name in unit.fallback}
+    for number, unit in enumerate(settings.units):
+        if unit.id in fallbacks and not unit.fallback:
+            continue  # the last of the chain
+        if not set(unit.fallback) & verified:
+            at = Node(None, f"extproc.yaml: units[{number}].fallback")
+            yield Hit(at, "", f"{unit.id} falls back to {', '.join(unit.fallback) or 'nothing'}")
+
+
+@THEME.check(
+    "sidecar-address",
+    Severity.WARNING,
+    "the sidecar's cluster and grpc.address differ",
+    "Every stream then fails to connect, and with failure_mode_allow every answer passes unread. "
+    "(Right where a Service maps the port.)",
+    "# the port of grpc.address in the endpoint of the sidecar's cluster",
+)
+def sidecar_address(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None:
+        return
+    own = settings.grpc.address
+    for cluster, _ in sidecar_clusters(mesh):
+        if own.startswith("unix:"):
+            met = [host.address == own.removeprefix("unix://") for host in cluster.endpoints]
+        else:
+            met = [host.port == int(own.rpartition(":")[2]) for host in cluster.endpoints]
+        if met and not any(met):
+            hosts = ", ".join(host.label for host in cluster.endpoints)
+            at = cluster.endpoints[0].node.at("endpoint", "address")
+            yield Hit(at, cluster.of, f"{hosts}, grpc.address is {own}")
+
+
+@THEME.check(
+    "unit-health-port",
+    Severity.WARNING,
+    "health checks and admin.address differ",
+    "A check that cannot connect counts against unhealthy_threshold and never tells a quarantine. "
+    "(Right where a Service maps the port.)",
+    "# the port of admin.address in health_check_config.address",
+)
+def unit_health_port(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None:
+        return
+    port = int(settings.admin.address.rpartition(":")[2])
+    for cluster, _ in asking(mesh):
+        for host in cluster.endpoints:
+            at = host.health_check.at("address", "socket_address", "port_value")
+            if at and int(at.number(0)) != port:
+                yield Hit(at, cluster.of, f"{at.number(0):g}, admin.address has {port}")
+
+
+@THEME.check(
+    "sidecar-tls",
+    Severity.ERROR,
+    "one side of Envoy and the sidecar speaks TLS, the other does not",
+    "No stream is ever set up; with failure_mode_allow every answer passes unread.",
+    "# a transport_socket with UpstreamTlsContext on the sidecar's cluster, exactly if grpc.tls "
+    "is set",
+)
+def sidecar_tls(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None:
+        return
+    for cluster, _ in sidecar_clusters(mesh):
+        at = cluster.node["transport_socket"]
+        matches = cluster.node["transport_socket_matches"]
+        if not matches and bool(at) != (settings.grpc.tls is not None):
+            yield Hit(at, cluster.of, "grpc.tls is set" if not at else "grpc.tls is not set")
+
+
+@THEME.check(
+    "grpc-message-bytes",
+    Severity.WARNING,
+    "grpc.max_message_bytes is small",
+    "A message over it ends the stream: with 4 MB, grpc's own default, a 20 MB chunk gave a 500.",
+    "grpc: {max_message_bytes: 268435456}   # extproc.yaml",
+)
+def grpc_message_bytes(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is not None and settings.grpc.max_message_bytes < 32 * MIB:
+        at = Node(None, "extproc.yaml: grpc.max_message_bytes")
+        yield Hit(at, "", f"{settings.grpc.max_message_bytes} bytes")
+
+
+@THEME.check(
+    "terminate-without-immediate-response",
+    Severity.WARNING,
+    "late_verdict: terminate cannot end streams",
+    "It ends a stream by an immediate response, which disable_immediate_response turns off; in "
+    "observability mode there is none.",
+    "disable_immediate_response: false",
+)
+def terminate_without_immediate_response(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or settings.late_verdict != "terminate":
+        return
+    for guard in mesh.guards:
+        if guard["disable_immediate_response"].flag() or guard.observes:
+            name = "observability_mode" if guard.observes else "disable_immediate_response"
+            yield Hit(guard[name], guard.of)
+
+
+@THEME.check(
+    "quarantine-share",
+    Severity.WARNING,
+    "health.max_quarantined allows no unit to be cut off",
+    "The share is of all units; with a single one above it every quarantine stays soft.",
+    "health: {max_quarantined: 0.5}   # extproc.yaml",
+)
+def quarantine_share(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None or len(settings.units) < 2:
+        return
+    if settings.health.max_quarantined * len(settings.units) < 1:
+        at = Node(None, "extproc.yaml: health.max_quarantined")
+        yield Hit(at, "", f"{settings.health.max_quarantined:g} of {len(settings.units)} units")

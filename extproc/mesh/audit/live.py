@@ -1,0 +1,86 @@
+"""Asks a running Envoy's admin interface, and a sidecar's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
+
+from extproc.mesh.audit.source import Unusable
+from extproc.mesh.audit.world import Live
+
+SECONDS = 15.0
+MOST = 512 << 20
+"""Bytes of an answer that are read; a large mesh's dump has some tens of MiB."""
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is an address rather than a file."""
+    return source.startswith(("http://", "https://"))
+
+
+def base_of(url: str) -> str:
+    """The address itself, also when somebody pasted the whole URL of a page there."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def ask(url: str, path: str) -> Any:
+    """The JSON at an admin address. Raises Unusable."""
+    opener = build_opener(ProxyHandler({}))  # an admin interface is inside
+    try:
+        with opener.open(url + path, timeout=SECONDS) as answer:
+            text = answer.read(MOST)
+    except HTTPError as error:
+        error.close()
+        raise Unusable(f"{url}{path}: HTTP {error.code}; is that an admin address?") from None
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        said = getattr(reason, "strerror", None) or reason
+        raise Unusable(f"{url}: no answer ({said}); is that an admin address?") from None
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Unusable(f"{url}{path}: the answer is no JSON; is that an admin address?") from None
+
+
+def fetch(url: str) -> tuple[Any, Live, Mapping[str, Any]]:
+    """The dump of a running Envoy, its counters, and its runtime values. Raises Unusable."""
+    base = base_of(url)
+    dump = ask(base, "/config_dump?include_eds")
+    if not isinstance(dump, dict) or "configs" not in dump:
+        raise Unusable(f"{base}/config_dump: no configs; is that Envoy's admin address?")
+    stats = ask(base, "/stats?format=json")
+    clusters = ask(base, "/clusters?format=json")
+    info = ask(base, "/server_info")
+    runtime = ask(base, "/runtime")
+    counters = {
+        str(entry["name"]): float(entry["value"])
+        for entry in stats.get("stats", [])
+        if isinstance(entry.get("value"), (int, float))
+    }
+    version = str(info.get("version", "")).split("/")
+    live = Live(
+        counters,
+        {entry["name"]: entry for entry in clusters.get("cluster_statuses", [])},
+        version[1] if len(version) > 1 else "",
+    )
+    values = {
+        name: entry.get("final_value", "")
+        for name, entry in runtime.get("entries", {}).items()
+        if entry.get("final_value")
+    }
+    return dump, live, values
+
+
+def ask_sidecar(url: str) -> Mapping[str, Any]:
+    """What a sidecar's API tells of its units. Raises Unusable."""
+    base = base_of(url)
+    found = ask(base, "/api/units")
+    if not isinstance(found, dict) or "units" not in found:
+        raise Unusable(f"{base}/api/units: no units; is that the sidecar's admin address?")
+    return found
