@@ -9,7 +9,6 @@ import signal
 
 from extproc import __version__
 from extproc.admin import AdminServer, make_app
-from extproc.admin.evidence import evidence_routes
 from extproc.admin.guard import is_loopback
 from extproc.admin.server import tls_context
 from extproc.config import Settings
@@ -101,8 +100,8 @@ class Sidecar:
             lambda: self._serving,
             is_loopback(admin.address),
             secret(admin.token_env, admin.token_file),
+            self._persistence,
         )
-        app.add_routes(evidence_routes(self._persistence))
         files = admin.tls
         self._admin = AdminServer(
             app,
