@@ -67,7 +67,9 @@ class Page(HTMLParser):
 
 
 async def page(services: Services, records: Kept | None = None, serving: bool = True) -> Page:
-    async with TestClient(TestServer(make_app(services, lambda: serving, records=records))) as client:
+    async with TestClient(
+        TestServer(make_app(services, lambda: serving, records=records))
+    ) as client:
         answer = await client.get("/")
         assert answer.status == 200
         return Page(await answer.text())
