@@ -2,6 +2,7 @@
 # make test    checks, then every test
 # make bench   what inspection costs, as ratios to a server that does nothing
 # make bench-all   and through Envoy, by length, by open streams, of a fleet; results are kept
+# make docs    the generated parts of docs/ and envoy/, after a change of settings or rules
 # make protos  the classes of protos/, after a change there
 # make fuzz    coverage-guided fuzzing of what reads bytes, a minute a target
 # make dist    wheel, source archive, and an SBOM (CycloneDX) of what the wheel brings
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format protos bench bench-all fuzz dist deps-audit simulate accuracy clean help
+.PHONY: demo test check format docs protos bench bench-all fuzz dist deps-audit simulate accuracy clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -44,6 +45,9 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(READY)
+	@$(BIN)/python -m tools
 
 # Classes that an older protoc makes run under every later runtime of their major version and the
 # next, so the compiler is pinned to the oldest runtime that pyproject.toml allows (6.31.1).

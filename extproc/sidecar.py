@@ -9,7 +9,6 @@ import signal
 
 from extproc import __version__
 from extproc.admin import AdminServer, make_app
-from extproc.admin.evidence import evidence_routes
 from extproc.admin.guard import is_loopback
 from extproc.admin.probes import probe_routes
 from extproc.admin.server import tls_context
@@ -106,8 +105,8 @@ class Sidecar:
             lambda: self._serving,
             is_loopback(admin.address),
             secret(admin.token_env, admin.token_file),
+            self._persistence,
         )
-        app.add_routes(evidence_routes(self._persistence))
         app.add_routes(probe_routes(self._prober))
         files = admin.tls
         self._admin = AdminServer(

@@ -1,4 +1,4 @@
-"""The admin HTTP application: metrics, Envoy's health checks, the API."""
+"""The admin HTTP application: metrics, Envoy's health checks, the API, the status page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from extproc.admin.evidence import Records, evidence_routes
 from extproc.admin.guard import guard
 from extproc.admin.pairs import pair_routes
+from extproc.admin.page import StatusPage
 from extproc.admin.rollouts import rollout_routes
 from extproc.admin.words import read_json, why, word_routes
 from extproc.health import Ledger, Severity, severity
@@ -23,9 +25,10 @@ def make_app(
     serving: Callable[[], bool],
     loopback: bool = True,
     token: Callable[[], bytes] | None = None,
+    records: Records | None = None,
 ) -> web.Application:
     """The application. ``serving`` tells whether the gRPC server takes streams; ``loopback`` and
-    ``token`` are the guard's."""
+    ``token`` are the guard's; ``records`` are those of evidence, if they are kept."""
     app = web.Application(client_max_size=64 << 10, middlewares=[guard(loopback, token)])
     admin = _Admin(services, serving)
     app.add_routes(
@@ -40,8 +43,10 @@ def make_app(
             *word_routes(services, admin.named, admin.settled),
             *rollout_routes(admin.described),
             *pair_routes(services.outcomes),
+            *(evidence_routes(records) if records is not None else ()),
         ]
     )
+    StatusPage(services, admin.all_described, serving, records).add_to(app)
     return app
 
 
@@ -87,9 +92,7 @@ class _Admin:
         return web.json_response(content, status=200 if serving else 503)
 
     async def units(self, request: web.Request) -> web.Response:
-        ledger, registry = self._services.ledger, self._services.registry
-        names = dict.fromkeys([*(unit.id for unit in registry), *ledger.units])
-        return web.json_response({"units": [self._describe(name) for name in names]})
+        return web.json_response({"units": self.all_described()})
 
     async def unit(self, request: web.Request) -> web.Response:
         return web.json_response(self._describe(self.named(request)))
@@ -110,6 +113,12 @@ class _Admin:
         """The unit as it is now, once that is durable."""
         durable = await self._services.keep()
         return web.json_response({**self._describe(unit), "durable": durable})
+
+    def all_described(self) -> list[dict[str, Any]]:
+        """Every unit of the configuration, then those met in traffic."""
+        ledger, registry = self._services.ledger, self._services.registry
+        names = dict.fromkeys([*(unit.id for unit in registry), *ledger.units])
+        return [self._describe(name) for name in names]
 
     def described(self, request: web.Request) -> dict[str, Any]:
         """The unit that a request names."""

@@ -30,8 +30,10 @@ class GrpcModel(_Model):
     )
     tls: TlsModel | None = None
     max_message_bytes: Bytes = Field(256 << 20, description="largest message taken from Envoy")
-    max_connection_age: Seconds = Field(0, description="0 keeps connections for ever")
-    drain_seconds: Seconds = Field(30, description="what open streams get to end after SIGTERM")
+    max_connection_age: Seconds = Field(0, description="seconds; 0 keeps connections for ever")
+    drain_seconds: Seconds = Field(
+        30, description="seconds that open streams get to end after SIGTERM"
+    )
 
     @field_validator("address")
     @classmethod
@@ -61,17 +63,22 @@ class AdminModel(_Model):
 class HoldModel(_Model):
     """How long response headers may be withheld."""
 
-    enabled: bool = True
+    enabled: bool = Field(True, description="false: only watch, never retry")
     tokens: Annotated[int, Field(ge=1, le=512)] = Field(
-        32, description="of a beginning that stays suspicious"
+        32, description="a beginning that stays suspicious is held for so many"
     )
     bytes: Annotated[int, Field(ge=1, le=1 << 20)] = Field(
-        65536, description="received; stay well below Envoy's buffer limit of 1 MiB"
+        65536, description="... or for so many; stay well below Envoy's buffer limit of 1 MiB"
     )
-    deadline: Seconds = Field(4.0, description="since the headers")
-    gap: Seconds = Field(0.8, description="without a message; below Envoy's message_timeout")
+    deadline: Seconds = Field(4.0, description="seconds since the headers")
+    gap: Seconds = Field(
+        0.8, description="seconds without a message; below the filter's message_timeout"
+    )
     patience: Annotated[float, Field(ge=0, le=3600)] = Field(
-        0, description="Envoy's max_message_timeout: a silent engine is then waited for; 0 if unset"
+        0,
+        description="seconds, the filter's max_message_timeout: a gap then ends no hold, Envoy is "
+        "asked to wait longer, and deadline counts from the first body message. For engines that "
+        "send headers before they read the prompt, as llama.cpp does",
     )
     observe_tokens: Annotated[int, Field(ge=0, le=512)] = Field(
         16, description="least tokens held while a unit is observed"
@@ -81,8 +88,8 @@ class HoldModel(_Model):
 class LimitsModel(_Model):
     """Bounds on reading one response."""
 
-    body_bytes: Bytes = Field(1 << 20, description="largest JSON body that is judged")
-    message_bytes: Bytes = Field(64 << 10, description="largest stream message that is judged")
+    body_bytes: Bytes = Field(1 << 20, description="a larger JSON body passes unchecked")
+    message_bytes: Bytes = Field(64 << 10, description="a larger stream message is skipped")
     expansion: Annotated[int, Field(ge=2, le=2000)] = Field(
         100, description="how many times its size a compressed body may become"
     )
@@ -96,7 +103,10 @@ class HealthModel(_Model):
     """The sequential test behind a unit's state, and who is blamed."""
 
     floor: Rate = Field(0.001, description="corrupt rate that is no news at all")
-    prior: Rate = Field(0.004, description="assumed of a unit whose own rate is not known yet")
+    prior: Rate = Field(
+        0.004,
+        description="assumed of a unit whose own rate is not known and that has no stable sibling",
+    )
     ceiling: Rate = Field(0.02, description="no baseline is taken to be higher")
     observe_at: Annotated[float, Field(gt=1)] = Field(20, description="e-value for observe")
     alpha: Annotated[float, Field(gt=0, lt=0.05)] = Field(
@@ -108,9 +118,13 @@ class HealthModel(_Model):
     clear_after: Annotated[int, Field(ge=1)] = Field(
         50, description="clean responses in a row that end observe"
     )
-    pair_seconds: Seconds = Field(5, description="how long a charge waits for the other attempt")
+    pair_seconds: Seconds = Field(
+        5, description="seconds that a charge waits for the other attempt"
+    )
     classes_routed: bool = Field(
-        False, description="the mesh routes context classes apart, by unit#class"
+        False,
+        description="the mesh routes context classes apart, by unit#class; if not, a fault in one "
+        "class takes the whole unit out",
     )
     max_quarantined: Share = Field(0.5, description="share of the units that may be cut off hard")
 
@@ -118,10 +132,15 @@ class HealthModel(_Model):
 class SamplingModel(_Model):
     """Which responses are read, and whose they are."""
 
-    share: Share = Field(1.0, description="of responses of a unit in pass that are inspected")
+    share: Share = Field(
+        1.0,
+        description="of the responses of a unit in pass that are inspected, for each host and "
+        "class alike",
+    )
     client_attributes: list[str] = Field(
         ["request.headers['x-forwarded-for']"],
-        description="Envoy attributes that tell clients apart, best first; kept as a hash",
+        description="Envoy attributes that tell clients apart, best first; list them in the "
+        "filter's response_attributes. Kept as a salted hash",
     )
 
 
@@ -132,19 +151,19 @@ _EXECUTION_PATH = {
 
 
 class UnitModel(JudgingModel):
-    """One deployment unit."""
+    """One deployment unit: an id, and whatever changes its execution path."""
 
-    id: Name
+    id: Name = Field(description="its name in metadata, headers, metrics and health checks")
     model: str = ""
-    engine: str = ""
+    engine: str = Field("", description="vllm, sglang, llama.cpp, ...")
     engine_version: str = ""
-    quantization: str = ""
-    backend: str = ""
-    dtype: str = ""
-    kv_dtype: str = ""
+    quantization: str = Field("", description="nvfp4, fp8, awq, q4_k_m, ...")
+    backend: str = Field("", description="of attention and kernels: flashinfer, trtllm, cpu, ...")
+    dtype: str = Field("", description="of activations: bfloat16, float16, ...")
+    kv_dtype: str = Field("", description="of the KV cache")
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
-    speculative: str = ""
-    prefix_cache: bool | None = None
+    speculative: str = Field("", description="how, if at all: eagle, ngram, ...")
+    prefix_cache: bool | None = Field(None, description="whether it is on")
     driver: str = ""
     release: Name | Literal[""] = Field("", description="image digest, git sha, ...")
     clusters: list[str] = Field(

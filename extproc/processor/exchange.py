@@ -26,6 +26,9 @@ BATCH_BYTES = 16384
 """Messages, or bytes of them, that are read in one go after the release. A loop shows in 64 tokens;
 eight more cost nothing, and reading in one go takes a third off what a token costs."""
 
+LOGGED = 8
+"""Findings that an access log is told, by name, in the order in which they were found."""
+
 _UNCHECKED = Verdict(Kind.UNCHECKED)
 _STREAMS = frozenset({Framing.SSE, Framing.NDJSON})
 
@@ -282,7 +285,8 @@ class Exchange:
             ("state", self._state.value),
         ]
         if verdict.findings:
-            pairs.append(("finding", verdict.findings[0].name))
+            names = dict.fromkeys(finding.name for finding in verdict.findings)
+            pairs.append(("findings", ",".join([*names][:LOGGED])))
         if self._marked:
             pairs.append(("marked", "true"))
         return tuple(pairs)

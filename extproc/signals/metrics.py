@@ -25,6 +25,7 @@ PREFIX = "semantic_extproc_"
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context, "traceparent"; later versions may append fields."""
 
+_WHO = ("unit", "release", "class")
 _TRACED = frozenset({Kind.CORRUPT, Kind.SUSPECT})
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which no dashboard reads
@@ -36,6 +37,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self._caps = {"unit": Cap(UNITS), "release": Cap(RELEASES), "class": Cap(CLASSES)}
+        self._known: set[tuple[str, ...]] = set()
 
         def counter(name: str, text: str, *labels: str) -> Any:
             made = prometheus_client.Counter(PREFIX + name, text, labels, registry=self.registry)
@@ -95,9 +97,15 @@ class Metrics:
 
     def response(self, response: Response) -> None:
         """Counts one judged response."""
-        child = self._responses.labels(
-            response.unit, response.release, response.context, response.kind.value
-        )
+        who = (response.unit, response.release, response.context)
+        child = self._responses.labels(*who, response.kind.value)
+        # A counter that is born with its first event shows no increase: who is met for the first
+        # time gets all of them, so that the first corrupt answer is seen.
+        known = tuple(self._caps[name](value) for name, value in zip(_WHO, who, strict=True))
+        if known not in self._known:
+            self._known.add(known)
+            for kind in Kind:
+                self._responses.labels(*who, kind.value)
         if response.kind in _TRACED:
             child.inc(exemplar=exemplar(response.traceparent))
         else:

@@ -26,3 +26,10 @@ def catalogue() -> dict[str, tuple[str, ...]]:
             )
             found[name] = tuple(labels)
     return found
+
+
+def known_series() -> set[str]:
+    """Every name that a query may use: a histogram has three."""
+    names = set(catalogue())
+    histograms = {name for name in names if name.endswith("_seconds")}
+    return names | {f"{name}_{part}" for name in histograms for part in ("bucket", "count", "sum")}

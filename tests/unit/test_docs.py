@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-from extproc.config import Settings
 from tests.observability.catalogue import catalogue
+from tools.generated import generated
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -18,19 +17,6 @@ def test_the_metrics_page_lists_exactly_the_metrics_that_exist_with_their_labels
     assert listed == {name: set(labels) for name, labels in catalogue().items()}
 
 
-def _names(schema: dict[str, Any], definitions: dict[str, Any]) -> set[str]:
-    found = set()
-    for name, field in schema.get("properties", {}).items():
-        found.add(name)
-        for reference in re.findall(r"#/\$defs/(\w+)", str(field)):
-            found |= _names(definitions[reference], definitions)
-    return found
-
-
-def test_the_configuration_page_names_every_setting() -> None:
-    schema = Settings.model_json_schema()
-    text = (DOCS / "configuration.md").read_text()
-    missing = [
-        name for name in _names(schema, schema["$defs"]) if not re.search(rf"\b{name}\b", text)
-    ]
-    assert not missing
+def test_generated_parts_are_up_to_date() -> None:
+    stale = [path.name for path, text in generated() if path.read_text() != text]
+    assert not stale, "run make docs"

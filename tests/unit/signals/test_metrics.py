@@ -67,6 +67,12 @@ def test_units_and_releases_without_end_make_no_series_without_end() -> None:
     assert len({tuple(labels.items()) for labels in states}) == len(states)
 
 
+def test_a_unit_that_is_met_has_counters_of_all_verdicts_from_the_start() -> None:
+    metrics = Metrics()
+    metrics.response(response(kind=Kind.CLEAN))
+    assert {labels["verdict"] for labels in samples(metrics, "responses_total")} == set(Kind)
+
+
 def test_a_corrupt_response_leads_to_its_trace() -> None:
     metrics = Metrics()
     metrics.response(response(traceparent=TRACEPARENT))
