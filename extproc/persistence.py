@@ -23,6 +23,7 @@ from extproc.health.stores.redis_link import RedisLink
 from extproc.health.stores.sqlite import DAY, SqliteStore
 from extproc.membership import Membership
 from extproc.processor import Services
+from extproc.samples import make_quote
 
 log = logging.getLogger(__name__)
 
@@ -151,14 +152,17 @@ class Persistence:
             await store.close()
             raise
         services.metrics.keeping.store_saved(True)
+        services.quote = make_quote(
+            self._settings.samples, store.path if isinstance(store, SqliteStore) else None
+        )
         in_memory = isinstance(store, MemoryStore)
         self._kept_in = where
         self._keeper = Keeper(
             store,
             self._snapshot,
             services.metrics.keeping,
-            # A book in memory is of no use to anybody.
-            KeeperSettings(tick=3600.0) if in_memory else KeeperSettings(),
+            # A book in memory is of no use to anybody; samples must go in time.
+            KeeperSettings(tick=60.0) if in_memory else KeeperSettings(),
         )
         return told
 

@@ -14,7 +14,7 @@ from extproc.config.base import address as _address
 from extproc.config.judging import JudgingModel
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
-from extproc.config.stores import FleetModel, StoreModel
+from extproc.config.stores import FleetModel, SamplesModel, StoreModel
 from extproc.detect import Policy
 from extproc.units import Unit
 from extproc.wire import DIALECTS
@@ -206,6 +206,7 @@ class Settings(JudgingModel, BaseSettings):
     health: HealthModel = HealthModel()
     sampling: SamplingModel = SamplingModel()
     store: StoreModel = StoreModel()
+    samples: SamplesModel = SamplesModel()
     fleet: FleetModel = FleetModel()
     units: list[UnitModel] = []
     trusted_headers: TrustedHeadersModel = TrustedHeadersModel()
