@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from extproc.config import Settings
@@ -71,11 +70,11 @@ class Persistence:
 
     async def stop(self) -> None:
         """Keeps and tells the last of it, and ends. Bounded in time; never raises StoreError."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            # Again after a second: what a library swallows must not hold the end up.
+            await asyncio.wait(running, timeout=1.0)
         self._tasks.clear()
         if self._fleet is not None:
             await self._fleet.close()
