@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ from extproc.health.stores.redis_link import RedisLink
 from extproc.health.stores.sqlite import DAY, SqliteStore
 from extproc.membership import Membership
 from extproc.processor import Services
+from extproc.samples import make_quote
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +86,11 @@ class Persistence:
 
     async def stop(self) -> None:
         """Keeps and tells the last of it, and ends. Bounded in time; never raises StoreError."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            # Again after a second: what a library swallows must not hold the end up.
+            await asyncio.wait(running, timeout=1.0)
         self._tasks.clear()
         if self._fleet is not None:
             await self._fleet.close()
@@ -169,14 +169,17 @@ class Persistence:
             await store.close()
             raise
         services.metrics.keeping.store_saved(True)
+        services.quote = make_quote(
+            self._settings.samples, store.path if isinstance(store, SqliteStore) else None
+        )
         in_memory = isinstance(store, MemoryStore)
         self._kept_in = where
         self._keeper = Keeper(
             store,
             self._snapshot,
             services.metrics.keeping,
-            # A book in memory is of no use to anybody.
-            KeeperSettings(tick=3600.0) if in_memory else KeeperSettings(),
+            # A book in memory is of no use to anybody; samples must go in time.
+            KeeperSettings(tick=60.0) if in_memory else KeeperSettings(),
         )
         return told
 

@@ -16,12 +16,16 @@ from extproc.demo.processes import Process, Processes
 REQUIRED = "SEMANTIC_EXTPROC_TEST_REDIS"
 """Set where the tests with Redis must not be left out, as CI does."""
 
+BINARY = "SEMANTIC_EXTPROC_TEST_REDIS_SERVER"
+"""Which server to run: a name or a path, also of Valkey's."""
+
 
 class RedisServer:
     """Keeps nothing on the disk. ``stop`` and ``start`` may be called again; the port stays."""
 
     def __init__(self, folder: Path) -> None:
-        binary = shutil.which("redis-server") or shutil.which("valkey-server")
+        named = os.environ.get(BINARY, "redis-server")
+        binary = shutil.which(named) or shutil.which("valkey-server")
         if binary is None:
             missing = "needs a real Redis: apt-get install redis-server (Debian, Ubuntu)"
             if os.environ.get(REQUIRED):

@@ -55,7 +55,7 @@ def one(record: dict[str, Any]) -> Any:
     made.add_column()
     shown = {name: value for name, value in record.items() if value not in (None, "", 0, [])}
     for name, value in shown.items():
-        if name == "at":
+        if name in ("at", "sample_until"):
             value = _time(value)
         elif name == "findings":
             value = "\n".join(_say(finding) for finding in value)

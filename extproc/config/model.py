@@ -15,7 +15,7 @@ from extproc.config.judging import JudgingModel
 from extproc.config.probes import ProbeModel, ProbesModel
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
-from extproc.config.stores import FleetModel, StoreModel
+from extproc.config.stores import FleetModel, SamplesModel, StoreModel
 from extproc.detect import Policy
 from extproc.units import Unit
 from extproc.wire import DIALECTS
@@ -227,6 +227,7 @@ class Settings(JudgingModel, BaseSettings):
     health: HealthModel = HealthModel()
     sampling: SamplingModel = SamplingModel()
     store: StoreModel = StoreModel()
+    samples: SamplesModel = SamplesModel()
     fleet: FleetModel = FleetModel()
     probes: ProbesModel = ProbesModel()
     units: list[UnitModel] = []

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
-from extproc.config.base import Model
+from extproc.config.base import Model, readable
 
 
 class StoreModel(Model):
@@ -28,6 +28,32 @@ class StoreModel(Model):
     max_records: Annotated[int, Field(ge=100, le=10_000_000)] = Field(
         100_000, description="records of evidence kept at most"
     )
+
+
+class SamplesModel(Model):
+    """What of a corrupt response's text is kept with its evidence."""
+
+    keep: Literal["nothing", "hash", "redacted"] = Field(
+        "hash", description="hash: a keyed hash alone; redacted: also the end of the text, masked"
+    )
+    max_bytes: Annotated[int, Field(ge=64, le=16384)] = Field(
+        2048, description="largest sample, after masking"
+    )
+    retention_hours: Annotated[float, Field(gt=0, le=24 * 365)] = Field(
+        24, description="how long a sample is kept; the rest of its record stays longer"
+    )
+    key_file: Path | None = Field(
+        None,
+        description="the key of hashes, 16 bytes or more; default: made beside the store. Sidecars "
+        "with one key have comparable hashes",
+    )
+
+    @field_validator("key_file")
+    @classmethod
+    def _long_enough(cls, path: Path | None) -> Path | None:
+        if readable(path) is not None and path is not None and len(path.read_bytes().strip()) < 16:
+            raise ValueError("holds less than 16 bytes")
+        return path
 
 
 class FleetModel(Model):

@@ -76,6 +76,9 @@ def evidence_message(evidence: Evidence) -> evidence_pb2.Evidence:
         after=evidence.after.value if evidence.after is not None else None,
         cause=_text(evidence.cause),
         e_value=evidence.e_value,
+        sample=_text(evidence.sample),
+        sample_until=evidence.sample_until,
+        text_hash=_text(evidence.text_hash),
     )
 
 
@@ -98,6 +101,9 @@ def evidence_from_message(message: evidence_pb2.Evidence) -> Evidence:
         after=State(message.after) if message.HasField("after") else None,
         cause=message.cause,
         e_value=message.e_value,
+        sample=message.sample,
+        sample_until=message.sample_until,
+        text_hash=message.text_hash,
     )
 
 

@@ -37,6 +37,11 @@ class ChannelText:
         self._pending = ""
         self._blocks = 0
 
+    @property
+    def end(self) -> str:
+        """The last characters read, some thousand at most."""
+        return self._tail.text + self._pending
+
     def feed(self, text: str, tokens: int) -> None:
         """Takes the next piece."""
         tail = self._tail

@@ -34,12 +34,14 @@ class Inspector:
         "_ending",
         "_event_detectors",
         "_excused",
+        "_last",
         "_policy",
         "_readers",
         "_setting",
         "corrupt",
         "findings",
         "first_token",
+        "judged",
         "tokens",
     )
 
@@ -71,6 +73,9 @@ class Inspector:
         self._excused = excused(request)
         self.corrupt = False
         """Whether something proves the response corrupt."""
+        self.judged = ""
+        """The end of the text that proved it, as it was then."""
+        self._last: ChannelText | None = None  # the channel read last
         self.findings: list[Finding] = []
         self.first_token: int | None = None
         self.tokens = 0
@@ -104,6 +109,7 @@ class Inspector:
         ending = self._ending
         alone = ending.completion_tokens if len(self._channels) == 1 else -1
         for (choice, _, _), channel in self._channels.items():
+            self._last = channel
             channel.finish(ending.reasons.get(choice, ""), alone)
         for watcher in self._event_detectors:
             if (finding := watcher.finish(ending)) is not None:
@@ -141,6 +147,7 @@ class Inspector:
             if len(self._channels) == self.MAX_CHANNELS:
                 return
             channel = self._channels[key] = self._open(event.channel)
+        self._last = channel
         channel.feed(text, event.tokens)
 
     def _open(self, channel: Channel) -> ChannelText:
@@ -163,3 +170,5 @@ class Inspector:
         if proof and not self.corrupt:
             self.corrupt = True
             self.first_token = self.tokens
+            if self._last is not None:
+                self.judged = self._last.end

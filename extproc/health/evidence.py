@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -52,12 +52,29 @@ class Evidence:
     after: State | None = None
     cause: str = ""
     e_value: float = 0.0
+    sample: str = ""
+    """A masked end of the text that was judged, if the operator wants it kept."""
+
+    sample_until: float = 0.0
+    """When ``sample`` is to be forgotten."""
+
+    text_hash: str = ""
+    """A keyed hash of that text: equal texts have equal ones."""
+
+    def unquoted(self) -> Evidence:
+        """The same without the sample."""
+        return replace(self, sample="", sample_until=0.0) if self.sample else self
+
+    def kept_at(self, now: float) -> Evidence:
+        """What of it may still be kept at ``now``."""
+        return self.unquoted() if self.sample_until <= now else self
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it: what protobuf's JSON mapping makes of ``semantic.v1.Evidence``."""
         content = asdict(self)
         content["findings"] = [_finding_as_dict(finding) for finding in self.findings]
-        content["at"], content["e_value"] = _number(self.at), _number(self.e_value)
+        for name in ("at", "e_value", "sample_until"):
+            content[name] = _number(content[name])
         return content
 
     @classmethod
@@ -77,7 +94,8 @@ class Evidence:
             )
             for finding in found["findings"]
         )
-        found["at"], found["e_value"] = float(found["at"]), float(found.get("e_value", 0.0))
+        for name in ("at", "e_value", "sample_until"):
+            found[name] = float(found.get(name, 0.0))
         for name in ("before", "after"):
             found[name] = State(found[name]) if found[name] is not None else None
         return cls(**found)

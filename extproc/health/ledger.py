@@ -70,11 +70,13 @@ class Ledger(Word):
 
     def began_well(self, request_id: str, unit: str, at: float) -> list[Change]:
         """``unit`` answered well, so far, what another may have answered badly: that one pays."""
-        first = self._pairs.meet(request_id, unit) if request_id else None
-        if first is None:
+        if not request_id:
             return []
-        self.pairs["one"] += 1
-        return self._charge(first._replace(at=at), paired=True)
+        first = self._pairs.meet(request_id, unit)
+        if first is not None:
+            self.pairs["one"] += 1
+            return self._charge(first._replace(at=at), paired=True)
+        return self._asked_again(request_id, unit, at) or []
 
     def tick(self, at: float) -> list[Change]:
         """Charges what waited in vain for another attempt, and ends what was verified for a time.
@@ -156,10 +158,22 @@ class Ledger(Word):
             return []
         if not (response.marked and response.request_id):
             return self._charge(response, paired=False)
-        changes: list[Change] = []
+        changes = self._asked_again(response.request_id, response.unit, response.at)
+        if changes is not None:
+            return changes  # the same request to the same unit: it says nothing twice
+        changes = []
         for gone in self._pairs.wait(response.request_id, response.unit, response, response.at):
             changes += self._charge(gone, paired=False)
         return changes
+
+    def _asked_again(self, request_id: str, unit: str, at: float) -> list[Change] | None:
+        """Charges ``unit`` for its earlier attempt, None if there was none: it was asked again
+        itself, so no other unit will answer."""
+        first = self._pairs.again(request_id, unit)
+        if first is None:
+            return None
+        self.pairs["none"] += 1
+        return self._charge(first._replace(at=at), paired=False)
 
     def _charge(self, response: Response, paired: bool) -> list[Change]:
         releases = self._releases(response.unit)

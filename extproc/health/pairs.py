@@ -1,7 +1,8 @@
 """The paired comparison: both attempts of one request carry its id.
 
 A corrupt beginning is retried on another unit, so what that one answers tells whom to charge. The
-charge waits for it, but not long: an attempt that does not come charges as well.
+charge waits for it, but not long: an attempt that does not come charges as well. Where no other
+unit is left the same one is asked again, and nothing more is to be waited for.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ class Pairs(Generic[Waiting]):
         """The attempt on another unit that waits for this one, which ends its waiting."""
         found = self._waiting.get(request_id)
         if found is None or found[1] == unit:
+            return None
+        del self._waiting[request_id]
+        return found[2]
+
+    def again(self, request_id: str, unit: str) -> Waiting | None:
+        """The earlier attempt on the same unit, which then waits in vain."""
+        found = self._waiting.get(request_id)
+        if found is None or found[1] != unit:
             return None
         del self._waiting[request_id]
         return found[2]

@@ -261,7 +261,8 @@ class Exchange:
                     facts.attempt,
                     services.source(facts.client),
                     facts.traceparent,
-                )
+                ),
+                self._inspector.judged if self._inspector is not None else "",
             )
         except Exception:
             log.exception("a response could not be recorded")

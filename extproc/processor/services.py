@@ -37,6 +37,10 @@ def _told_at_once(record: Evidence) -> bool:
     return False
 
 
+def _nothing_quoted(record: Evidence, judged: str) -> Evidence:
+    return record
+
+
 async def _nothing_kept() -> bool:
     return False
 
@@ -92,6 +96,9 @@ class Services:
     outcomes: Outcomes = field(default_factory=Outcomes)
     """How both answers to mirrored requests came out."""
 
+    quote: Callable[[Evidence, str], Evidence] = _nothing_quoted
+    """Adds to a record what may be kept of the text that was judged."""
+
     ids: Ids = field(default_factory=lambda: Ids(os.urandom(4).hex()))
     limiter: Limiter = field(default_factory=Limiter)
     salt: bytes = field(default_factory=lambda: os.urandom(16))
@@ -103,15 +110,16 @@ class Services:
             return ""
         return hashlib.blake2b(client.encode(), digest_size=8, key=self.salt).hexdigest()
 
-    def record(self, response: Response) -> None:
-        """Takes a judged response into the book, and says what that changed."""
+    def record(self, response: Response, judged: str = "") -> None:
+        """Takes a judged response into the book, and says what that changed. ``judged``: the end of
+        the text that proved it corrupt; the record gets of it what ``quote`` lets through."""
         self.metrics.response(response)
         changes = self.ledger.record(response)
         self.outcomes.take(response)
         corrupt = response.kind is Kind.CORRUPT
         wanted = self.sinks or self.heralds
         if corrupt and wanted and self.limiter.allows(response.unit, response.at):
-            self._send(self._evidence(Subject.VERDICT, response))
+            self._send(self.quote(self._evidence(Subject.VERDICT, response), judged))
         self.announce(changes)
 
     def probed(self, probes: Probes) -> None:
@@ -130,7 +138,7 @@ class Services:
     def tell(self, record: Evidence) -> None:
         """Tells people of a record."""
         for herald in self.heralds:
-            herald.evidence(record)
+            herald.evidence(record.unquoted())
 
     def began_well(self, request_id: str, unit: str) -> None:
         """A later attempt at a request has begun with ordinary text."""

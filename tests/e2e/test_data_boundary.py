@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from tests.e2e.conftest import Make
-from tests.e2e.gateway import eventually
+from tests.e2e.gateway import Gateway, eventually
 from tests.e2e.upstream import Script, answers, completion, stream
 from tests.redis_server import RedisServer
 
@@ -51,6 +52,69 @@ async def shared(url: str) -> bytes:
         return b"".join(parts)
     finally:
         await client.aclose()
+
+
+async def everything(g: Gateway, redis: RedisServer) -> dict[str, bytes]:
+    """All that the sidecar keeps, shares and shows, but for the evidence on its API."""
+    return {
+        "units": repr([await g.get("/api/units"), await g.get("/healthz")]).encode(),
+        "metrics": repr(await g.metrics()).encode(),
+        "redis": await shared(redis.url),
+        "log": g.log("sidecar").encode(),
+        "Envoy's log": g.log("envoy").encode(),
+    }
+
+
+def stored(g: Gateway) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(g.folder.glob("store.db*")))
+
+
+COMMON = "nevertheless whereupon"
+"""Words that a masked sample shows."""
+
+RETENTION = 8.0
+"""Seconds."""
+
+
+async def test_with_samples_on_masked_text_is_in_the_sample_alone_and_gone_after_its_time(
+    gateway: Make, redis: RedisServer
+) -> None:
+    text = f"{ANSWERED} {COMMON} "
+    script = answers(stream([text] * 60, "length"), completion(text * 60, "length"))
+    samples = {"keep": "redacted", "max_bytes": 512, "retention_hours": RETENTION / 3600}
+    hook = {"name": "people", "url": "http://127.0.0.1:9/", "verdicts": True, "attempts": 1}
+    sidecar = {
+        "fleet": {"url": redis.url},
+        "log": {"level": "debug"},
+        "samples": samples,
+        "webhooks": [hook],
+    }
+    g = await gateway(script, script, sidecar=sidecar)
+    await g.ask(prompt=f"{ASKED} {COMMON}")
+    sampled: dict[str, Any] = {}
+
+    async def seen() -> bool:
+        _, found = await g.get("/api/evidence?limit=1000")
+        sampled.update(next((r for r in found["evidence"] if r["sample"]), {}))
+        return bool(sampled) and COMMON.encode() in stored(g)
+
+    await eventually(seen)
+    assert f"<1 latin {len(ANSWERED)}> {COMMON}" in sampled["sample"]
+    assert len(sampled["sample"].encode()) <= 512
+    assert len(sampled["text_hash"]) == 32
+    for place, content in (await everything(g, redis)).items():
+        assert COMMON.encode() not in content, f"text is in {place}"
+    for canary in (ASKED, ANSWERED):
+        assert canary.encode() not in stored(g) + repr(sampled).encode()
+
+    async def gone() -> bool:
+        _, found = await g.get("/api/evidence?limit=1000")
+        assert found["evidence"]
+        hashes = {record["text_hash"] for record in found["evidence"]}
+        assert sampled["text_hash"] in hashes, "the hash stays"
+        return COMMON.encode() not in stored(g) + repr(found).encode()
+
+    await eventually(gone, RETENTION + 15)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

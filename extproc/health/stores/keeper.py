@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -57,7 +58,9 @@ class Keeper:
         snapshot: Callable[[], Book],
         watcher: Watcher,
         settings: KeeperSettings = KeeperSettings(),
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._clock = clock
         self._store = store
         self._snapshot = snapshot
         self._watcher = watcher
@@ -127,6 +130,7 @@ class Keeper:
 
     async def find(self, id: str) -> Evidence | None:
         """One record, also one that still waits to be saved. Raises StoreError."""
+        self._forget()
         for record in self._queue:
             if record.id == id:
                 return record
@@ -134,6 +138,7 @@ class Keeper:
 
     async def recent(self, unit: str = "", limit: int = 50) -> list[Evidence]:
         """The latest records, newest first, of one unit or of all. Raises StoreError."""
+        self._forget()
         waiting = (record for record in reversed(self._queue) if unit in ("", record.unit))
         found = {record.id: record for record in islice(waiting, limit)}
         if len(found) < limit:
@@ -152,6 +157,7 @@ class Keeper:
     async def _save(self) -> bool:
         """One call to the store, if there is anything to save. False when it failed."""
         async with self._saving:
+            self._forget()
             now = asyncio.get_running_loop().time()
             with_book = self._urgent or now - self._book_saved >= self._settings.tick
             records = tuple(islice(self._queue, self._settings.at_once))
@@ -178,6 +184,12 @@ class Keeper:
                 self._wake.set()
             self._works()
             return True
+
+    def _forget(self) -> None:
+        """A sample does not outlive its time in the queue of a store that fails."""
+        now = self._clock()
+        if any(record.sample and record.sample_until <= now for record in self._queue):
+            self._queue = deque(record.kept_at(now) for record in self._queue)
 
     def _failed(self, reason: str) -> None:
         self._watcher.store_saved(False)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from extproc.health.evidence import Evidence
 from extproc.health.stores.base import Book
 
 
 class MemoryStore:
-    """Keeps the book and the latest ``max_records`` records."""
+    """Keeps the book and the latest ``max_records`` records, samples for their time only."""
 
-    def __init__(self, max_records: int = 10_000) -> None:
+    def __init__(self, max_records: int = 10_000, clock: Callable[[], float] = time.time) -> None:
         self._max_records = max_records
+        self._clock = clock
         self._book: Book | None = None
         self._records: OrderedDict[str, Evidence] = OrderedDict()
 
@@ -30,13 +32,16 @@ class MemoryStore:
             self._records.setdefault(record.id, record)
         while len(self._records) > self._max_records:
             self._records.popitem(last=False)
+        self._forget()
 
     async def evidence(self, id: str) -> Evidence | None:
         """One record."""
+        self._forget()
         return self._records.get(id)
 
     async def recent(self, unit: str = "", limit: int = 50) -> list[Evidence]:
         """The latest records, newest first, of one unit or of all."""
+        self._forget()
         found: list[Evidence] = []
         for record in reversed(self._records.values()):
             if len(found) >= limit:
@@ -44,6 +49,12 @@ class MemoryStore:
             if unit in ("", record.unit):
                 found.append(record)
         return found
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for record in list(self._records.values()):
+            if record.sample and (kept := record.kept_at(now)) is not record:
+                self._records[record.id] = kept
 
     async def close(self) -> None:
         """Nothing to end."""

@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,9 @@ T = TypeVar("T")
 Row = tuple[str, float, str, str]
 
 DAY = 86_400.0
+
+FUTURE = 3600.0
+"""Seconds by which a sample may be ahead of the clock before it is forgotten."""
 
 
 class SqliteStore:
@@ -52,11 +56,14 @@ class SqliteStore:
         self._retention = retention
         self._max_records = max_records
         self._busy = busy
+        self._now = clock
+        self._forgotten = clock()
         self._clock = SteadyClock(clock, monotonic)
         self._thread = ThreadPoolExecutor(1, "store")
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] = (0, 0)
         self._saved = ""
+        self._samples_until = float("inf")  # when the next sample is to be forgotten
 
     async def open(self) -> Book | None:
         """The book as last saved, None for a new file. Raises StoreError.
@@ -78,13 +85,13 @@ class SqliteStore:
 
     async def evidence(self, id: str) -> Evidence | None:
         """One record."""
-        found = await self._select("WHERE id = ?", (id,))
+        found = await self._select("WHERE evidence.id = ?", (id,))
         return found[0] if found else None
 
     async def recent(self, unit: str = "", limit: int = 50) -> list[Evidence]:
         """The latest records, newest first, of one unit or of all."""
-        where, values = ("WHERE unit = ?", (unit,)) if unit else ("", ())
-        return await self._select(f"{where} ORDER BY seq DESC LIMIT ?", (*values, limit))
+        where, values = ("WHERE evidence.unit = ?", (unit,)) if unit else ("", ())
+        return await self._select(f"{where} ORDER BY evidence.seq DESC LIMIT ?", (*values, limit))
 
     async def close(self) -> None:
         """Lets go of the file."""
@@ -122,13 +129,18 @@ class SqliteStore:
             connection, book = files.connect(self.path, self._busy)
         self._connection = connection
         self._file = files.identity(self.path)
+        self._next_sample(connection)
+        self._forget(connection)
         return connection, book
 
     def _save(self, book: str | None, records: Sequence[Evidence]) -> None:
         connection = self._usable() or self._open()[0]
         rows: list[Row] = [
-            (r.id, r.at, r.unit, json.dumps(r.as_dict(), separators=(",", ":"))) for r in records
+            (r.id, r.at, r.unit, json.dumps(r.unquoted().as_dict(), separators=(",", ":")))
+            for r in records
         ]
+        samples = [(r.id, r.at, r.sample_until, r.sample) for r in records if r.sample]
+        self._forget(connection)
         if book == self._saved:
             book = None
         due = self._clock.due()
@@ -142,8 +154,15 @@ class SqliteStore:
             connection.executemany(
                 "INSERT OR IGNORE INTO evidence (id, at, unit, content) VALUES (?, ?, ?, ?)", rows
             )
-            self._prune(connection, bool(rows), due)
+            connection.executemany(
+                "INSERT OR IGNORE INTO samples (id, at, until, content) VALUES (?, ?, ?, ?)",
+                samples,
+            )
+            gone = self._prune(connection, bool(rows), due)
             connection.execute("COMMIT")
+            if gone:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._next_sample(connection)
             self._saved = book or self._saved
         except BaseException:
             self._close()  # takes the transaction back
@@ -156,7 +175,8 @@ class SqliteStore:
             raise StoreError(f"{self.path}: was moved or removed; a new file is begun")
         return self._connection
 
-    def _prune(self, connection: sqlite3.Connection, grown: bool, now: float | None) -> None:
+    def _prune(self, connection: sqlite3.Connection, grown: bool, now: float | None) -> bool:
+        """True when samples went with their records."""
         if grown:
             connection.execute(
                 "DELETE FROM evidence WHERE seq <= (SELECT max(seq) FROM evidence) - ?",
@@ -171,14 +191,41 @@ class SqliteStore:
                 "(SELECT max(seq) + 1 FROM evidence))",
                 (now - self._retention,),
             )
+        if self._samples_until == float("inf") or not (grown or now is not None):
+            return False
+        orphans = "DELETE FROM samples WHERE id NOT IN (SELECT id FROM evidence)"
+        return connection.execute(orphans).rowcount > 0
+
+    def _next_sample(self, connection: sqlite3.Connection) -> None:
+        (first,) = connection.execute("SELECT min(until) FROM samples").fetchone()
+        self._samples_until = float("inf") if first is None else first
+
+    def _forget(self, connection: sqlite3.Connection) -> None:
+        """Deletes samples whose time is over, also from the log that SQLite writes ahead. Unlike
+        evidence they go by any clock: what is lost is a sample, what is kept is somebody's text."""
+        now = self._now()
+        if self._samples_until > now and now >= self._forgotten - FUTURE:
+            return
+        connection.execute(
+            "DELETE FROM samples WHERE until <= ? OR at > ? OR id NOT IN (SELECT id FROM evidence)",
+            (now, now + FUTURE),
+        )
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._forgotten = now
+        self._next_sample(connection)
 
     async def _select(self, how: str, values: tuple[Any, ...]) -> list[Evidence]:
         def work() -> list[Evidence]:
             connection = self._usable()
             if connection is None:
                 raise StoreError(f"{self.path}: the store is closed")
-            rows = connection.execute(f"SELECT content FROM evidence {how}", values).fetchall()
-            return [record for (content,) in rows if (record := _record(content)) is not None]
+            rows = connection.execute(
+                "SELECT evidence.content, samples.content, samples.until FROM evidence "
+                f"LEFT JOIN samples ON samples.id = evidence.id {how}",
+                values,
+            ).fetchall()
+            found = [_record(*row) for row in rows]
+            return [record.kept_at(self._now()) for record in found if record is not None]
 
         return await self._run(work)
 
@@ -189,8 +236,11 @@ class SqliteStore:
             connection.close()
 
 
-def _record(content: object) -> Evidence | None:
+def _record(content: object, sample: object, until: object) -> Evidence | None:
     try:
-        return Evidence.from_dict(json.loads(content))  # type: ignore[arg-type]
+        record = Evidence.from_dict(json.loads(content))  # type: ignore[arg-type]
+        if sample is None:
+            return record
+        return replace(record, sample=str(sample), sample_until=float(until))  # type: ignore[arg-type]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None  # a row that somebody else wrote

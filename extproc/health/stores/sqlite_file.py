@@ -35,6 +35,15 @@ CREATE TABLE evidence (
 CREATE INDEX evidence_unit ON evidence (unit, seq);
 """
 
+_SAMPLES = """
+CREATE TABLE IF NOT EXISTS samples (
+    id TEXT PRIMARY KEY,
+    at REAL NOT NULL,
+    until REAL NOT NULL,
+    content TEXT NOT NULL
+);
+"""
+
 
 class Corrupt(Exception):
     """A file that cannot be read as what it claims to be."""
@@ -121,6 +130,8 @@ def _begin(connection: sqlite3.Connection, path: Path) -> None:
         _refuse(path, application, version)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA journal_size_limit = 16777216")
+    # What is deleted is overwritten: a sample is gone when it is forgotten.
+    connection.execute("PRAGMA secure_delete = ON")
 
 
 def _read(connection: sqlite3.Connection) -> Book | None:
@@ -130,6 +141,7 @@ def _read(connection: sqlite3.Connection) -> Book | None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if not {"book", "evidence"} <= tables:
         raise Corrupt("tables are missing")
+    connection.execute(_SAMPLES)  # files of before have none
     row = connection.execute("SELECT content FROM book").fetchone()
     if row is None:
         return None

@@ -58,6 +58,9 @@ def records(text: st.SearchStrategy[str]) -> st.SearchStrategy[Evidence]:
         after=st.none() | st.sampled_from(State),
         cause=text,
         e_value=numbers,
+        sample=text,
+        sample_until=numbers,
+        text_hash=text,
     )
 
 

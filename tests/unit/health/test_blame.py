@@ -232,3 +232,23 @@ def test_sources_are_bounded() -> None:
         sources.answered(f"s{number}")
         assert 0.0 <= sources.charge(f"s{number}", paired=False) <= 1.0
     assert len(sources._sources) <= 4096
+
+
+def test_a_unit_that_is_asked_again_itself_is_charged_once_and_at_once() -> None:
+    ledger = Ledger(UNITS)
+    first = Response("a", "r1", "short", "h", Kind.CORRUPT, (), "id", 0.0, marked=True, attempt=1)
+    assert not ledger.record(first)
+    changes = ledger.record(first._replace(attempt=2, at=0.1))
+    assert [c.after for c in changes] == [State.OBSERVE]
+    once = ledger.tracks("a")[0][2].corrupt.value
+    assert not ledger.tick(60.0), "nothing waits any more"
+    assert ledger.tracks("a")[0][2].corrupt.value == once
+    assert ledger.pairs == {"none": 1}
+
+
+def test_a_unit_that_answers_well_when_asked_again_itself_is_charged_for_the_first() -> None:
+    ledger = Ledger(UNITS)
+    first = Response("a", "r1", "short", "h", Kind.CORRUPT, (), "id", 0.0, marked=True, attempt=1)
+    ledger.record(first)
+    changes = ledger.record(first._replace(kind=Kind.CLEAN, marked=False, attempt=2, at=0.1))
+    assert [c.after for c in changes] == [State.OBSERVE]

@@ -83,9 +83,9 @@ async def running(*sidecars: Sidecar) -> AsyncIterator[None]:
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    while not task.done():  # as Persistence does: the client may swallow a cancellation
+        task.cancel()
+        await asyncio.wait([task], timeout=1.0)
 
 
 def agree(sidecars: list[Sidecar]) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Evidence(_message.Message):
-    __slots__ = ("id", "subject", "at", "unit", "release", "context", "host", "verdict", "findings", "request_id", "traceparent", "attempt", "before", "after", "cause", "e_value")
+    __slots__ = ("id", "subject", "at", "unit", "release", "context", "host", "verdict", "findings", "request_id", "traceparent", "attempt", "before", "after", "cause", "e_value", "sample", "sample_until", "text_hash")
     ID_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,9 @@ class Evidence(_message.Message):
     AFTER_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     E_VALUE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    TEXT_HASH_FIELD_NUMBER: _ClassVar[int]
     id: str
     subject: str
     at: float
@@ -41,4 +44,7 @@ class Evidence(_message.Message):
     after: str
     cause: str
     e_value: float
-    def __init__(self, id: _Optional[str] = ..., subject: _Optional[str] = ..., at: _Optional[float] = ..., unit: _Optional[str] = ..., release: _Optional[str] = ..., context: _Optional[str] = ..., host: _Optional[str] = ..., verdict: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[_verdict_pb2.Finding, _Mapping]]] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., cause: _Optional[str] = ..., e_value: _Optional[float] = ...) -> None: ...
+    sample: str
+    sample_until: float
+    text_hash: str
+    def __init__(self, id: _Optional[str] = ..., subject: _Optional[str] = ..., at: _Optional[float] = ..., unit: _Optional[str] = ..., release: _Optional[str] = ..., context: _Optional[str] = ..., host: _Optional[str] = ..., verdict: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[_verdict_pb2.Finding, _Mapping]]] = ..., request_id: _Optional[str] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., before: _Optional[str] = ..., after: _Optional[str] = ..., cause: _Optional[str] = ..., e_value: _Optional[float] = ..., sample: _Optional[str] = ..., sample_until: _Optional[float] = ..., text_hash: _Optional[str] = ...) -> None: ...
