@@ -13,6 +13,7 @@ from extproc.cli.evidence import evidence
 from extproc.cli.inspect import inspect
 from extproc.cli.operate import quarantine, release
 from extproc.cli.probe import probe
+from extproc.cli.render import render
 from extproc.cli.serve import serve
 from extproc.cli.status import status
 
@@ -41,7 +42,7 @@ def _main(
     pass
 
 
-for command in (demo, serve, config, inspect, baseline, detectors):
+for command in (demo, serve, config, render, inspect, baseline, detectors):
     app.command()(command)
 for question in (status, quarantine, release, evidence, probe):
     app.command(rich_help_panel="A running sidecar")(question)

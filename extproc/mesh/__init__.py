@@ -1,0 +1,1 @@
+"""The mesh's side: what Envoy, Istio and Envoy Gateway are told."""

@@ -1,0 +1,320 @@
+"""Tier two: what stands before and behind one unit."""
+
+from __future__ import annotations
+
+from envoy_data_plane.envoy.config.accesslog.v3 import AccessLog
+from envoy_data_plane.envoy.config.cluster.v3 import (
+    CircuitBreakers,
+    CircuitBreakersThresholds,
+    Cluster,
+    ClusterDiscoveryType,
+    ClusterLbPolicy,
+)
+from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRules
+from envoy_data_plane.envoy.config.core.v3 import (
+    DataSource,
+    GrpcService,
+    GrpcServiceEnvoyGrpc,
+    HealthCheck,
+    HealthCheckGrpcHealthCheck,
+    HealthCheckHttpHealthCheck,
+    Http1ProtocolOptions,
+    Http2ProtocolOptions,
+    HttpProtocolOptions,
+    SubstitutionFormatString,
+)
+from envoy_data_plane.envoy.config.endpoint.v3 import (
+    ClusterLoadAssignment,
+    Endpoint,
+    EndpointHealthCheckConfig,
+    LbEndpoint,
+    LocalityLbEndpoints,
+)
+from envoy_data_plane.envoy.config.listener.v3 import (
+    Filter,
+    FilterChain,
+    Listener,
+    ListenerInternalListenerConfig,
+)
+from envoy_data_plane.envoy.config.route.v3 import (
+    Route,
+    RouteAction,
+    RouteConfiguration,
+    RouteMatch,
+    VirtualHost,
+)
+from envoy_data_plane.envoy.extensions.access_loggers.file.v3 import FileAccessLog
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
+    ExternalProcessor,
+    MetadataOptions,
+    MetadataOptionsMetadataNamespaces,
+    ProcessingMode,
+    ProcessingModeBodySendMode,
+    ProcessingModeHeaderSendMode,
+)
+from envoy_data_plane.envoy.extensions.filters.http.router.v3 import Router
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import (
+    HttpConnectionManager,
+    HttpFilter,
+)
+from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import (
+    CertificateValidationContext,
+    CommonTlsContext,
+    UpstreamTlsContext,
+)
+from envoy_data_plane.envoy.extensions.upstreams.http.v3 import HttpProtocolOptions as Upstream
+from envoy_data_plane.envoy.extensions.upstreams.http.v3 import (
+    HttpProtocolOptionsExplicitHttpConfig as Explicit,
+)
+from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher
+from envoy_data_plane.google.protobuf import Struct
+
+from extproc.config.mesh import HostModel, is_ip, split
+from extproc.mesh.render.messages import (
+    NAMESPACE,
+    address,
+    metadata,
+    packed,
+    seconds,
+    socket,
+)
+from extproc.mesh.render.plan import MESSAGE_TIMEOUT, Plan, Tier
+from extproc.mesh.render.versions import Feature, Version
+
+SIDECAR = "semantic_extproc"
+"""The sidecar's cluster."""
+
+UPSTREAM_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+MANY = 100_000
+"""More streams at a time than one Envoy serves."""
+
+_ATTRIBUTES = (
+    "xds.cluster_name",
+    "xds.upstream_host_metadata",
+    "upstream.address",
+    "request.id",
+    "request.path",
+    "request.size",
+    "request.headers['x-envoy-attempt-count']",
+    "request.headers['traceparent']",
+)
+"""What ``processor.facts`` reads, beside the attributes that tell clients apart."""
+
+_LOG = {
+    "tier": "unit",
+    "time": "%START_TIME%",
+    "request_id": "%REQ(X-REQUEST-ID)%",
+    "attempt": "%REQ(X-ENVOY-ATTEMPT-COUNT)%",
+    "cluster": "%UPSTREAM_CLUSTER%",
+    "host": "%UPSTREAM_HOST%",
+    "code": "%RESPONSE_CODE%",
+    "flags": "%RESPONSE_FLAGS%",
+    "verdict": f"%DYNAMIC_METADATA({NAMESPACE}:verdict)%",
+    "marker": "%RESP(X-SEMANTIC-VERDICT)%",
+    "bytes_out": "%BYTES_SENT%",
+    "milliseconds": "%DURATION%",
+}
+
+
+def access_log(fields: dict[str, str]) -> AccessLog:
+    """Lines of JSON on standard output."""
+    form = SubstitutionFormatString(json_format=Struct.from_dict(fields))
+    config = FileAccessLog(path="/dev/stdout", log_format=form)
+    return AccessLog(name="envoy.access_loggers.file", typed_config=packed(config))
+
+
+def router() -> HttpFilter:
+    """The last filter of every chain."""
+    return HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router()))
+
+
+def ext_proc(made: Plan, version: Version) -> ExternalProcessor:
+    """The filter's settings, for every mode."""
+    settings = made.settings
+    shown = settings.mesh.requests == "shown"
+    send, body = ProcessingModeHeaderSendMode, ProcessingModeBodySendMode
+    ours = MetadataOptionsMetadataNamespaces(untyped=[NAMESPACE])
+    options = MetadataOptions(receiving_namespaces=ours)
+    if version.has(Feature.CLUSTER_METADATA):
+        options.cluster_metadata_forwarding_namespaces = ours
+    attributes = dict.fromkeys([*_ATTRIBUTES, *settings.sampling.client_attributes])
+    made_filter = ExternalProcessor(
+        grpc_service=GrpcService(envoy_grpc=GrpcServiceEnvoyGrpc(cluster_name=SIDECAR)),
+        failure_mode_allow=True,
+        processing_mode=ProcessingMode(
+            request_header_mode=send.SEND if shown else send.SKIP,
+            request_body_mode=body.STREAMED if shown else body.NONE,
+            response_header_mode=send.SEND,
+            response_body_mode=body.STREAMED,
+            response_trailer_mode=send.SKIP,
+        ),
+        response_attributes=list(attributes),
+        metadata_options=options,
+    )
+    if made.observe:
+        made_filter.observability_mode = True
+        return made_filter
+    made_filter.message_timeout = seconds(MESSAGE_TIMEOUT)
+    if settings.hold.patience > MESSAGE_TIMEOUT:
+        made_filter.max_message_timeout = seconds(settings.hold.patience)
+    made_filter.send_body_without_waiting_for_header_response = True
+    made_filter.mutation_rules = HeaderMutationRules(
+        disallow_all=True, allow_expression=RegexMatcher(regex="x-semantic-.*")
+    )
+    return made_filter
+
+
+def listener(made: Plan, tier: Tier, version: Version) -> Listener:
+    """The unit's internal listener: reads the answers, then balances over the hosts."""
+    action = RouteAction(cluster=tier.cluster, timeout=seconds(0))
+    host = VirtualHost(
+        name="unit", domains=["*"], routes=[Route(match=RouteMatch(prefix="/"), route=action)]
+    )
+    manager = HttpConnectionManager(
+        stat_prefix=tier.listener,
+        stream_idle_timeout=seconds(300),
+        generate_request_id=False,
+        access_log=[access_log(_LOG)],
+        route_config=RouteConfiguration(name=tier.listener, virtual_hosts=[host]),
+        http_filters=[
+            HttpFilter(
+                name="envoy.filters.http.ext_proc", typed_config=packed(ext_proc(made, version))
+            ),
+            router(),
+        ],
+    )
+    return Listener(
+        name=tier.listener,
+        internal_listener=ListenerInternalListenerConfig(),
+        filter_chains=[FilterChain(filters=[network_filter(manager)])],
+    )
+
+
+def network_filter(manager: HttpConnectionManager) -> Filter:
+    return Filter(
+        name="envoy.filters.network.http_connection_manager", typed_config=packed(manager)
+    )
+
+
+def health_check() -> HealthCheck:
+    """Asks the sidecar how a unit, or one host of it, is."""
+    return HealthCheck(
+        timeout=seconds(0.5),
+        interval=seconds(0.5),
+        no_traffic_interval=seconds(0.5),
+        unhealthy_threshold=1_000_000,
+        healthy_threshold=1,
+        http_health_check=HealthCheckHttpHealthCheck(path="/unit-health"),
+    )
+
+
+def asked(made: Plan, subject: str) -> EndpointHealthCheckConfig:
+    """The health of ``subject``, a unit or ``unit@host``, is the sidecar's to tell."""
+    host, port = made.health
+    where = address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    return EndpointHealthCheckConfig(address=where, hostname=subject)
+
+
+def wide(max_retries: int | None = None) -> CircuitBreakers:
+    """Circuit breakers that do not trip over streams."""
+    limits = CircuitBreakersThresholds(
+        max_connections=MANY, max_pending_requests=MANY, max_requests=MANY, max_retries=max_retries
+    )
+    return CircuitBreakers(thresholds=[limits])
+
+
+def cluster(made: Plan, tier: Tier, version: Version) -> Cluster:
+    """The hosts of a unit."""
+    named = [host for host in tier.hosts if not is_ip(split(host.address)[0])]
+    per_host = made.settings.mesh.eject and not named
+    result = Cluster(
+        name=tier.cluster,
+        type=ClusterDiscoveryType.STRICT_DNS if named else ClusterDiscoveryType.STATIC,
+        connect_timeout=seconds(1),
+        metadata=metadata(unit=tier.id, release=tier.unit.release),
+        circuit_breakers=wide(),
+        load_assignment=ClusterLoadAssignment(
+            cluster_name=tier.cluster,
+            endpoints=[
+                LocalityLbEndpoints(
+                    lb_endpoints=[_host(made, tier, host, per_host, version) for host in tier.hosts]
+                )
+            ],
+        ),
+        ignore_health_on_host_removal=True,
+        typed_extension_protocol_options={
+            UPSTREAM_OPTIONS: packed(
+                Upstream(
+                    common_http_protocol_options=HttpProtocolOptions(max_requests_per_connection=1),
+                    explicit_http_config=Explicit(http_protocol_options=Http1ProtocolOptions()),
+                )
+            )
+        },
+    )
+    if per_host:
+        result.health_checks = [health_check()]
+    return result
+
+
+def _host(made: Plan, tier: Tier, host: HostModel, per_host: bool, version: Version) -> LbEndpoint:
+    endpoint = Endpoint(address=address(host.address))
+    # A name stands for many hosts; what is said of them all would be said of none.
+    name = "" if not is_ip(split(host.address)[0]) else host.name or host.address
+    if per_host:
+        endpoint.health_check_config = asked(made, f"{tier.id}@{name}")
+    said = {"host": name, "release": host.release}
+    if not version.has(Feature.CLUSTER_METADATA):
+        said |= {"unit": tier.id, "release": host.release or tier.unit.release}
+    return LbEndpoint(endpoint=endpoint, metadata=metadata(**said) if any(said.values()) else None)
+
+
+def sidecar(made: Plan) -> Cluster:
+    """The ext_proc servers: one endpoint a worker."""
+    named = any(
+        not text.startswith("unix:") and not is_ip(split(text)[0]) for text in made.addresses
+    )
+    result = Cluster(
+        name=SIDECAR,
+        type=ClusterDiscoveryType.STRICT_DNS if named else ClusterDiscoveryType.STATIC,
+        connect_timeout=seconds(0.25),
+        circuit_breakers=wide(),
+        load_assignment=ClusterLoadAssignment(
+            cluster_name=SIDECAR,
+            endpoints=[
+                LocalityLbEndpoints(
+                    lb_endpoints=[
+                        LbEndpoint(endpoint=Endpoint(address=address(text)))
+                        for text in made.addresses
+                    ]
+                )
+            ],
+        ),
+        typed_extension_protocol_options={
+            UPSTREAM_OPTIONS: packed(
+                Upstream(
+                    explicit_http_config=Explicit(http2_protocol_options=Http2ProtocolOptions())
+                )
+            )
+        },
+    )
+    if len(made.addresses) > 1:
+        result.lb_policy = ClusterLbPolicy.LEAST_REQUEST
+        result.health_checks = [
+            HealthCheck(
+                timeout=seconds(1),
+                interval=seconds(1),
+                no_traffic_interval=seconds(1),
+                unhealthy_threshold=1,
+                healthy_threshold=1,
+                grpc_health_check=HealthCheckGrpcHealthCheck(),
+            )
+        ]
+    mesh = made.settings.mesh.sidecar
+    if mesh.ca_file is not None:
+        trust = CertificateValidationContext(trusted_ca=DataSource(filename=str(mesh.ca_file)))
+        tls = UpstreamTlsContext(
+            common_tls_context=CommonTlsContext(validation_context=trust, alpn_protocols=["h2"]),
+            sni=mesh.server_name,
+        )
+        result.transport_socket = socket("envoy.transport_sockets.tls", tls)
+    return result
