@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from extproc.config import Settings
-from extproc.mesh.render import standalone
+from extproc.mesh.render import envoy_gateway, istio, standalone
 from extproc.mesh.render.plan import RenderError, plan
 from extproc.mesh.render.versions import Version
 
@@ -18,6 +18,12 @@ class Target(StrEnum):
     ISTIO = "istio"
     ENVOY_GATEWAY = "envoy-gateway"
 
+
+_WRITERS = {
+    Target.STANDALONE: standalone.files,
+    Target.ISTIO: istio.files,
+    Target.ENVOY_GATEWAY: envoy_gateway.files,
+}
 
 DEFAULT = Version()
 """For the newest Envoy that is tested."""
@@ -36,7 +42,7 @@ def render(settings: Settings, target: Target, version: Version = DEFAULT) -> Re
     made = plan(settings)
     for feature in version.lacking:
         made.warn(f"left out for Envoy {version}: {feature.without}")
-    files = standalone.files(made, version)
+    files = _WRITERS[target](made, version)
     return Rendered(files, tuple(made.warnings))
 
 

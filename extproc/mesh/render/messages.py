@@ -24,6 +24,9 @@ from extproc.config.mesh import split
 NAMESPACE = "semantic.extproc"
 """Envoy metadata namespace of unit, release, host and verdict."""
 
+INTERNAL_LISTENER = "envoy.bootstrap.internal_listener"
+"""The bootstrap extension without which Envoy refuses internal listeners."""
+
 MARKER = "x-semantic-verdict"
 """Response header by which the sidecar asks for a retry."""
 

@@ -24,13 +24,12 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 )
 
 from extproc.mesh.render import front, unit
-from extproc.mesh.render.messages import MARKER, address, packed, seconds, tree
+from extproc.mesh.render.manifests import heading
+from extproc.mesh.render.messages import INTERNAL_LISTENER, MARKER, address, packed, seconds, tree
 from extproc.mesh.render.plan import Front, Plan, RenderError, Tier, place_of_unit
 from extproc.mesh.render.versions import Version
-from extproc.mesh.render.why import WHY
+from extproc.mesh.render.why import METADATA, WHY
 from extproc.mesh.render.yaml import Notes, comment, dump
-
-INTERNAL_LISTENER = "envoy.bootstrap.internal_listener"
 
 _LOG = {
     "tier": "front",
@@ -137,6 +136,7 @@ def _sections(made: Plan) -> dict[str, str]:
         "who answered.\nOne bad host among healthy siblings is drained alone. All of them out at "
         "once is the unit's fault, hence tier one's business: the default panic threshold then "
         "serves them here.",
+        f"clusters[{first.cluster}].metadata": METADATA,
         f"clusters[{unit.SIDECAR}]": "---- The sidecar. One stream an answer: the default circuit "
         "breaker, 1024, would let the rest pass unread.",
     }
@@ -152,21 +152,14 @@ def _order(tiers: tuple[Tier, ...]) -> str:
     return ", then ".join(tier.id for tier in tiers)
 
 
-_MODES = {
-    "two-tier": "a corrupt beginning is retried on the next unit",
-    "observe": "the sidecar gets copies; nothing is held, nothing retried",
-    "shadow": "as two-tier, and a candidate gets copies of requests",
-}
-
-
 def _heading(made: Plan, version: Version) -> str:
     mesh = made.settings.mesh
-    lines = [
-        "Written by `semantic-extproc render --target standalone`: change extproc.yaml, not this.",
-        f"Mode {mesh.mode}: {_MODES[mesh.mode]}. Needs Envoy {version.needed} or later.",
-        "",
-        f"    client -> {mesh.listen}  front listener"
-        + ("" if made.observe else ", retries on another unit"),
+    retries = "" if made.observe else ", retries on another unit"
+    return heading(
+        made,
+        version,
+        "standalone",
+        f"    client -> {mesh.listen}  front listener{retries}",
         "                -> internal listener      one a unit; here the sidecar reads the answers",
         "                     -> the unit's hosts  balanced as usual",
         "",
@@ -176,7 +169,4 @@ def _heading(made: Plan, version: Version) -> str:
         "",
         "  Check: envoy --mode validate -c envoy.yaml     Run: envoy -c envoy.yaml --concurrency 2",
         "(two Envoys on one machine need --use-dynamic-base-id)",
-    ]
-    for feature in version.lacking:
-        lines += ["", f"Left out for Envoy {version}: {feature.without}."]
-    return "\n".join(lines)
+    )

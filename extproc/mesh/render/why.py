@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+METADATA = (
+    "unit: an id of extproc.yaml. release: an image digest or a git sha; a changed release is a "
+    "new build whose health starts anew. A host's own metadata wins, so a roll-out host by host "
+    "works."
+)
+
+FRESH = (
+    "Engines drop connections without saying so: llama.cpp after each stream, uvicorn (vLLM) after "
+    "5 s of idleness. A request that meets such a drop is a 503 held against the unit. A "
+    "connection a request costs nothing beside a generation."
+)
+
 WHY: Mapping[str, str] = MappingProxyType(
     {
         # The front's route and listener.
@@ -65,13 +77,9 @@ WHY: Mapping[str, str] = MappingProxyType(
         "outlier_detection.error_matcher": "Once a matcher is there, Envoy's own notion of an "
         "error is gone: 5xx must be named too.",
         # The hosts.
-        "metadata": "unit: an id of extproc.yaml. release: an image digest or a git sha; a changed "
-        "release is a new build whose health starts anew. A host's own metadata wins, so a "
-        "roll-out host by host works.",
-        "common_http_protocol_options.max_requests_per_connection": "Engines drop connections "
-        "without saying so: llama.cpp after each stream, uvicorn (vLLM) after 5 s of idleness. A "
-        "request that meets such a drop is a 503 held against the unit. A connection a request "
-        "costs nothing beside a generation.",
+        "value.metadata": METADATA,
+        "common_http_protocol_options.max_requests_per_connection": FRESH,
+        "http.maxRequestsPerConnection": FRESH,
         "ignore_health_on_host_removal": "With hosts from EDS: the default keeps a host that was "
         "taken away for as long as it is healthy.",
         "lb_policy": "Streams last unequally long: the worker with the fewest gets the next.",

@@ -5,6 +5,7 @@ PyYAML writes every scalar, so quoting is its business; this file only lays out.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,13 +17,16 @@ WIDTH = 100
 
 Path = tuple[str, ...]
 
+_DOTS = re.compile(r"\.(?![^\[]*\])")
+"""Those outside of brackets."""
+
 
 class Notes:
     """Comments by where they belong: the end of a path, such as
     ``outlier_detection.max_ejection_percent`` or ``listeners[front]``. Each is told once."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = {tuple(place.split(".")): text for place, text in texts.items()}
+        self._texts = {tuple(_DOTS.split(place)): text for place, text in texts.items()}
         self._lengths = sorted({len(place) for place in self._texts}, reverse=True)
         self._told: set[Path] = set()
 
