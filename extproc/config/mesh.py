@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -63,9 +63,11 @@ class SidecarModel(Model):
         None, description='"ip:port" that answers /unit-health; default: admin.address'
     )
     ca_file: Path | None = Field(
-        None, description="CA, as Envoy's machine has it, of a sidecar with grpc.tls"
+        None, description="CA, as Envoy's machine has it, of a sidecar with TLS"
     )
     server_name: str = Field("", description="name in the sidecar's certificate")
+    cert_file: Path | None = Field(None, description="Envoy's own, if the sidecar demands one")
+    key_file: Path | None = None
 
     @field_validator("addresses")
     @classmethod
@@ -75,6 +77,12 @@ class SidecarModel(Model):
                 split(value)
             address(value, unix=True)
         return values
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together")
+        return self
 
     @field_validator("health")
     @classmethod

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from tests.e2e.conftest import Make, gateway
 from tests.e2e.gateway import Gateway, Setup, eventually
@@ -91,3 +93,89 @@ async def test_a_long_prompt_does_not_lose_its_retry(start: Start) -> None:
     g = await start(a=BANG)
     got = await g.ask(stream=True, prompt="p" * (2 << 20))
     assert got.body == b"".join(OTHER_STREAM)
+
+
+async def test_observing_changes_nothing_for_clients_and_counts_all_the_same(
+    gateway: Make,
+) -> None:
+    g = await gateway(BANG, setup=setups.standalone({"mesh": {"mode": "observe", "eject": False}}))
+    for _ in range(4):
+        got = await g.ask(stream=True)
+        assert got.body == b"".join(BANG_STREAM)
+        assert "x-semantic-unit" not in got.headers
+    await g.counted("unit-a", corrupt=4)
+    assert not await g.flags("unit_a")
+
+
+async def test_unit_health_moves_traffic_when_observing_too(gateway: Make) -> None:
+    g = await gateway(setup=setups.standalone({"mesh": {"mode": "observe"}}))
+    assert await g.command("unit-a", "quarantine", "by hand") == 200
+
+    async def moved() -> bool:
+        return (await g.ask()).body == OTHER_JSON
+
+    await eventually(moved)
+
+
+async def test_istio_observes_with_the_same_topology(gateway: Make, tmp_path: Path) -> None:
+    tls = setups.server_tls(tmp_path)
+    mesh = {"mode": "observe", "eject": False}
+    g = await gateway(BANG, tls=tls, setup=setups.istio(tmp_path, {"mesh": mesh}))
+    assert (await g.ask()).body == BANG_JSON
+    await g.counted("unit-a", corrupt=1)
+
+
+async def test_a_shadow_gets_copies_that_no_client_sees(gateway: Make) -> None:
+    mesh = {"mode": "shadow", "shadow": {"unit": "unit-b", "percent": 100}}
+    units = setups.changed(setups.Target.STANDALONE, {})[0]["units"]
+    units = [{name: value for name, value in unit.items() if name != "fallback"} for unit in units]
+    g = await gateway(b=BANG, setup=setups.standalone({"units": units, "mesh": mesh}))
+    for _ in range(3):
+        got = await g.ask(stream=True)
+        assert got.body == b"".join(HEALTHY_STREAM)
+        assert got.headers["x-semantic-unit"] == "unit-a"
+    await g.counted("unit-a", clean=3)
+    await g.counted("unit-b", corrupt=3)
+    units_logged = [line for line in g.log("envoy").splitlines() if '"tier":"unit"' in line]
+    ids = [json.loads(line)["request_id"] for line in units_logged]
+    assert len(ids) == 6
+    assert len(set(ids)) == 3
+
+
+async def test_answers_go_to_the_workers_that_live(gateway: Make) -> None:
+    # The other address takes connections, but speaks no gRPC.
+    mesh = {"sidecar": {"addresses": ["127.0.0.1:18080", "127.0.0.1:18081"]}}
+    g = await gateway(setup=setups.standalone({"mesh": mesh}))
+    for _ in range(6):
+        assert (await g.ask(stream=True)).headers["x-semantic-unit"] == "unit-a"
+    await g.counted("unit-a", clean=6)
+    assert await g.stat("http.unit_a.ext_proc.failure_mode_allowed") == 0
+
+
+async def test_envoy_trusts_a_sidecar_by_its_certificate_alone(
+    gateway: Make, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    server, client = authority.issue_cert("sidecar.internal"), authority.issue_cert("envoy")
+    paths = {name: tmp_path / name for name in ("ca", "cert", "key", "own-cert", "own-key")}
+    authority.cert_pem.write_to_path(paths["ca"])
+    for prefix, certificate in (("", server), ("own-", client)):
+        certificate.cert_chain_pems[0].write_to_path(paths[f"{prefix}cert"])
+        certificate.private_key_pem.write_to_path(paths[f"{prefix}key"])
+    tls = {
+        "cert_file": str(paths["cert"]),
+        "key_file": str(paths["key"]),
+        "client_ca_file": str(paths["ca"]),
+    }
+    sidecar = {
+        "ca_file": str(paths["ca"]),
+        "server_name": "sidecar.internal",
+        "cert_file": str(paths["own-cert"]),
+        "key_file": str(paths["own-key"]),
+    }
+    setup = setups.standalone(
+        {"grpc": {"address": "127.0.0.1:18080", "tls": tls}, "mesh": {"sidecar": sidecar}}
+    )
+    g = await gateway(setup=setup, sidecar={"tls": tls})
+    assert (await g.ask(stream=True)).headers["x-semantic-unit"] == "unit-a"
+    await g.counted("unit-a", clean=1)

@@ -42,7 +42,7 @@ from envoy_data_plane.envoy.type.v3 import FractionalPercent, Percent
 
 from extproc.mesh.render.messages import MARKER, internal, packed, seconds
 from extproc.mesh.render.plan import Front, Plan, Tier
-from extproc.mesh.render.unit import UPSTREAM_OPTIONS, asked, health_check, wide
+from extproc.mesh.render.unit import UPSTREAM_OPTIONS, ask_health, asked, wide
 
 BUFFER = 16 << 20
 """Bytes of a request that are kept for its retry."""
@@ -108,7 +108,7 @@ def cluster(made: Plan, front: Front) -> Cluster:
     )
     options = Upstream(explicit_http_config=Explicit(http_protocol_options=Http1ProtocolOptions()))
     if eject:
-        result.health_checks = [health_check()]
+        ask_health(made, result)
     if eject and not made.observe and len(front.tiers) > 1:
         result.outlier_detection = _outlier()
         options.outlier_detection = Errors(error_matcher=_errors())

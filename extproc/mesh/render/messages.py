@@ -14,7 +14,6 @@ from envoy_data_plane.envoy.config.core.v3 import (
     Metadata,
     Pipe,
     SocketAddress,
-    TransportSocket,
 )
 from envoy_data_plane.google.protobuf import Any as Packed
 from envoy_data_plane.google.protobuf import Struct
@@ -59,10 +58,6 @@ def metadata(**fields: str) -> Metadata:
     """Ours, without the empty ones."""
     said = {name: value for name, value in fields.items() if value}
     return Metadata(filter_metadata={NAMESPACE: Struct.from_dict(said)})
-
-
-def socket(name: str, config: Message) -> TransportSocket:
-    return TransportSocket(name=name, typed_config=packed(config))
 
 
 def tree(message: Message) -> Tree:

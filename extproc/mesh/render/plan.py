@@ -133,8 +133,17 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     sockets = [address.startswith("unix:") for address in addresses]
     if any(sockets) and not all(sockets):
         yield ("mesh.sidecar.addresses", "mixes sockets and ports; Envoy wants one kind a cluster")
-    if settings.grpc.tls is not None and mesh.sidecar.ca_file is None:
-        yield ("mesh.sidecar.ca_file", "is missing: grpc.tls is on; name the CA that Envoy trusts")
+    for group, tls in (("grpc", settings.grpc.tls), ("admin", settings.admin.tls)):
+        if tls is not None and mesh.sidecar.ca_file is None:
+            yield (
+                "mesh.sidecar.ca_file",
+                f"is missing: {group}.tls is on; name the CA, as a file where Envoy runs",
+            )
+        if tls is not None and tls.client_ca_file is not None and mesh.sidecar.cert_file is None:
+            yield (
+                "mesh.sidecar.cert_file",
+                f"is missing: {group}.tls.client_ca_file demands a certificate of Envoy",
+            )
     health = mesh.sidecar.health or _local(settings.admin.address)
     host = health.rpartition(":")[0]
     if not is_ip(host.removeprefix("[").removesuffix("]")):

@@ -60,8 +60,9 @@ def files(made: Plan, version: Version) -> dict[str, str]:
     ]
     if missing:
         raise RenderError(missing)
-    text = "\n".join(comment(_heading(made, version))) + "\n\n"
-    return {"envoy.yaml": text + dump(tree(bootstrap(made, version)), Notes(WHY | _sections(made)))}
+    heading_lines = "\n".join(comment(_heading(made, version)))
+    notes = Notes({**WHY, **_sections(made)})
+    return {"envoy.yaml": f"{heading_lines}\n\n{dump(tree(bootstrap(made, version)), notes)}"}
 
 
 def bootstrap(made: Plan, version: Version) -> Bootstrap:

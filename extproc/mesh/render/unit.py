@@ -9,6 +9,7 @@ from envoy_data_plane.envoy.config.cluster.v3 import (
     Cluster,
     ClusterDiscoveryType,
     ClusterLbPolicy,
+    ClusterTransportSocketMatch,
 )
 from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRules
 from envoy_data_plane.envoy.config.core.v3 import (
@@ -22,6 +23,7 @@ from envoy_data_plane.envoy.config.core.v3 import (
     Http2ProtocolOptions,
     HttpProtocolOptions,
     SubstitutionFormatString,
+    TransportSocket,
 )
 from envoy_data_plane.envoy.config.endpoint.v3 import (
     ClusterLoadAssignment,
@@ -60,6 +62,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import (
     CertificateValidationContext,
     CommonTlsContext,
+    TlsCertificate,
     UpstreamTlsContext,
 )
 from envoy_data_plane.envoy.extensions.upstreams.http.v3 import HttpProtocolOptions as Upstream
@@ -76,7 +79,6 @@ from extproc.mesh.render.messages import (
     metadata,
     packed,
     seconds,
-    socket,
 )
 from extproc.mesh.render.plan import MESSAGE_TIMEOUT, Plan, Tier
 from extproc.mesh.render.versions import Feature, Version
@@ -196,9 +198,13 @@ def network_filter(manager: HttpConnectionManager) -> Filter:
     )
 
 
-def health_check() -> HealthCheck:
-    """Asks the sidecar how a unit, or one host of it, is."""
-    return HealthCheck(
+_HEALTH_BY_TLS = {"semantic_extproc": "health"}
+"""Label by which a health check finds the way to an admin server with TLS."""
+
+
+def ask_health(made: Plan, cluster: Cluster) -> None:
+    """``cluster`` asks the sidecar how its hosts are: units, or hosts of one."""
+    check = HealthCheck(
         timeout=seconds(0.5),
         interval=seconds(0.5),
         no_traffic_interval=seconds(0.5),
@@ -206,6 +212,34 @@ def health_check() -> HealthCheck:
         healthy_threshold=1,
         http_health_check=HealthCheckHttpHealthCheck(path="/unit-health"),
     )
+    cluster.health_checks = [check]
+    if made.settings.admin.tls is not None:
+        label = Struct.from_dict(_HEALTH_BY_TLS)
+        check.transport_socket_match_criteria = label
+        way = ClusterTransportSocketMatch(
+            name="unit-health", match=label, transport_socket=_tls(made, "http/1.1")
+        )
+        cluster.transport_socket_matches = [way]
+
+
+def _tls(made: Plan, alpn: str) -> TransportSocket:
+    """To the sidecar, by the CA that it was signed with."""
+    sidecar = made.settings.mesh.sidecar
+    common = CommonTlsContext(
+        validation_context=CertificateValidationContext(
+            trusted_ca=DataSource(filename=str(sidecar.ca_file))
+        ),
+        alpn_protocols=[alpn],
+    )
+    if sidecar.cert_file is not None:
+        common.tls_certificates = [
+            TlsCertificate(
+                certificate_chain=DataSource(filename=str(sidecar.cert_file)),
+                private_key=DataSource(filename=str(sidecar.key_file)),
+            )
+        ]
+    context = UpstreamTlsContext(common_tls_context=common, sni=sidecar.server_name)
+    return TransportSocket(name="envoy.transport_sockets.tls", typed_config=packed(context))
 
 
 def asked(made: Plan, subject: str) -> EndpointHealthCheckConfig:
@@ -252,7 +286,7 @@ def cluster(made: Plan, tier: Tier, version: Version) -> Cluster:
         },
     )
     if per_host:
-        result.health_checks = [health_check()]
+        ask_health(made, result)
     return result
 
 
@@ -309,12 +343,6 @@ def sidecar(made: Plan) -> Cluster:
                 grpc_health_check=HealthCheckGrpcHealthCheck(),
             )
         ]
-    mesh = made.settings.mesh.sidecar
-    if mesh.ca_file is not None:
-        trust = CertificateValidationContext(trusted_ca=DataSource(filename=str(mesh.ca_file)))
-        tls = UpstreamTlsContext(
-            common_tls_context=CommonTlsContext(validation_context=trust, alpn_protocols=["h2"]),
-            sni=mesh.server_name,
-        )
-        result.transport_socket = socket("envoy.transport_sockets.tls", tls)
+    if made.settings.grpc.tls is not None:
+        result.transport_socket = _tls(made, "h2")
     return result

@@ -95,9 +95,9 @@ def _mapping(node: Mapping[str, Any], path: Path, indent: int, notes: Notes) -> 
         elif isinstance(value, list):
             yield start
             yield from _sequence(value, here, indent, notes)
-        elif "\n" in value:
+        elif _is_text(value):
             yield f"{start} |"
-            yield from (f"{pad}  {line}".rstrip() for line in value.rstrip("\n").split("\n"))
+            yield from (f"{pad}  {line}" for line in value.split("\n")[:-1])
         else:
             yield f"{start} {_flow(value)}"
 
@@ -122,7 +122,7 @@ def _sequence(node: Sequence[Any], path: Path, indent: int, notes: Notes) -> Ite
 
 def _short(start: str, node: Any, path: Path, notes: Notes) -> str | None:
     """``start`` and ``node`` on one line, where that reads well."""
-    if isinstance(node, str) and "\n" in node:
+    if _is_text(node):
         return None
     if isinstance(node, Mapping | list) and node and not _small(node):
         return None
@@ -130,6 +130,14 @@ def _short(start: str, node: Any, path: Path, notes: Notes) -> str | None:
         return None
     line = f"{start} {_flow(node)}"
     return line if len(line) <= WIDTH or not isinstance(node, Mapping | list) else None
+
+
+_TEXT = re.compile(r"[!-~][ -~]*\n([ -~]*[!-~]\n)+")
+
+
+def _is_text(node: Any) -> bool:
+    """Whether ``node`` is lines of plain text, which a block shows as they are."""
+    return isinstance(node, str) and _TEXT.fullmatch(node) is not None
 
 
 def _small(node: Any, depth: int = 0) -> bool:
@@ -143,8 +151,24 @@ def _small(node: Any, depth: int = 0) -> bool:
     return True
 
 
+class _Dumper(yaml.SafeDumper):
+    """Keeps every string on one line."""
+
+
+_BREAKS = re.compile("[\n\r\x85\u2028\u2029]")
+
+
+def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = '"' if _BREAKS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _string)
+
+
 def _flow(node: Any) -> str:
-    text = yaml.safe_dump(
-        node, default_flow_style=True, sort_keys=False, width=1 << 30, allow_unicode=True
-    )
+    text: str = yaml.dump(
+        node, Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=1 << 30,
+        allow_unicode=True,
+    )  # fmt: skip
     return text.removesuffix("\n").removesuffix("\n...")
