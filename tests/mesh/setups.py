@@ -48,6 +48,14 @@ def standalone(change: dict[str, Any], version: Version | None = None) -> Setup:
     return Setup(tree, yaml.safe_load(files["envoy.yaml"]))
 
 
+def shadowed(version: Version | None = None) -> Setup:
+    """Standalone, with a third unit that gets a copy of every request; it runs where b runs."""
+    units = yaml.safe_load((ENVOY / "standalone" / "extproc.yaml").read_text())["units"]
+    candidate = {"id": "unit-c", "release": "r9", "hosts": ["127.0.0.1:8002"]}
+    mesh = {"mode": "shadow", "shadow": {"unit": "unit-c", "percent": 100}}
+    return standalone({"units": [*units, candidate], "mesh": mesh}, version)
+
+
 def istio(folder: Path, change: dict[str, Any], version: Version | None = None) -> Setup:
     """Istio's gateway, with mTLS to the pods: ``server_tls`` is theirs."""
     tree, settings = changed(Target.ISTIO, change)
