@@ -12,7 +12,7 @@ from envoy_data_plane.envoy.config.listener.v3 import Listener
 from envoy_data_plane.envoy.extensions.bootstrap.internal_listener.v3 import InternalListener
 
 from extproc.config.mesh import split
-from extproc.mesh.render import front, unit
+from extproc.mesh.render import front, sidecar, unit
 from extproc.mesh.render.manifests import document, heading, title
 from extproc.mesh.render.messages import (
     INTERNAL_LISTENER,
@@ -101,7 +101,7 @@ def _policy(made: Plan, version: Version) -> Tree:
         _added(_CLUSTER, unit.cluster(made, tier, version)) if tier.hosts else _named(tier)
         for tier in made.tiers
     ]
-    patches.append(_added(_CLUSTER, unit.sidecar(made)))
+    patches.append(_added(_CLUSTER, sidecar.cluster(made)))
     routes = f"{gateway.namespace}/{gateway.gateway}/{gateway.listener}"
     patches.append(
         _patch(_ROUTES, routes, "/include_request_attempt_count", True, "..virtual_hosts[*]")
@@ -200,9 +200,9 @@ def _copies(made: Plan) -> Tree:
                     "processingMode": processing,
                     "backendSettings": {
                         "circuitBreaker": {
-                            "maxConnections": unit.MANY,
-                            "maxParallelRequests": unit.MANY,
-                            "maxPendingRequests": unit.MANY,
+                            "maxConnections": sidecar.MANY,
+                            "maxParallelRequests": sidecar.MANY,
+                            "maxPendingRequests": sidecar.MANY,
                         }
                     },
                 }

@@ -14,7 +14,7 @@ from betterproto2 import Message
 from envoy_data_plane.envoy.config.cluster.v3 import Cluster
 from envoy_data_plane.envoy.config.route.v3 import Route
 
-from extproc.mesh.render import front, unit
+from extproc.mesh.render import front, sidecar, unit
 from extproc.mesh.render.manifests import document, heading, title
 from extproc.mesh.render.messages import MARKER, Tree, metadata, tree
 from extproc.mesh.render.plan import Front, Plan, RenderError, Tier, place_of_unit
@@ -89,7 +89,7 @@ def _filter(made: Plan, version: Version) -> Tree:
         else patch("CLUSTER", "MERGE", _named(tier), cluster={"name": tier.cluster})
         for tier in made.tiers
     ]
-    patches.append(patch("CLUSTER", "ADD", unit.sidecar(made)))
+    patches.append(patch("CLUSTER", "ADD", sidecar.cluster(made)))
     patches += [
         patch("HTTP_ROUTE", "MERGE", _route(made, entry), routeConfiguration=_where(entry))
         for entry in made.fronts

@@ -23,7 +23,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
     HttpConnectionManager,
 )
 
-from extproc.mesh.render import front, unit
+from extproc.mesh.render import front, sidecar, unit
 from extproc.mesh.render.manifests import heading
 from extproc.mesh.render.messages import INTERNAL_LISTENER, MARKER, address, packed, seconds, tree
 from extproc.mesh.render.plan import Front, Plan, RenderError, Tier, place_of_unit
@@ -78,7 +78,7 @@ def bootstrap(made: Plan, version: Version) -> Bootstrap:
                 *(front.cluster(made, entry) for entry in made.fronts),
                 *shadows,
                 *(unit.cluster(made, tier, version) for tier in made.tiers),
-                unit.sidecar(made),
+                sidecar.cluster(made),
             ],
         ),
         layered_runtime=LayeredRuntime(
@@ -138,8 +138,8 @@ def _sections(made: Plan) -> dict[str, str]:
         "once is the unit's fault, hence tier one's business: the default panic threshold then "
         "serves them here.",
         f"clusters[{first.cluster}].metadata": METADATA,
-        f"clusters[{unit.SIDECAR}]": "---- The sidecar. One stream an answer: the default circuit "
-        "breaker, 1024, would let the rest pass unread.",
+        f"clusters[{sidecar.SIDECAR}]": "---- The sidecar. One stream an answer: the default "
+        "circuit breaker, 1024, would let the rest pass unread.",
     }
     for entry in made.fronts:
         notes[f"clusters[{entry.cluster}]"] = (

@@ -82,6 +82,7 @@ WHY: Mapping[str, str] = MappingProxyType(
         "http.maxRequestsPerConnection": FRESH,
         "ignore_health_on_host_removal": "With hosts from EDS: the default keeps a host that was "
         "taken away for as long as it is healthy.",
+        "grpc_service.retry_policy": "What a dead worker does not take goes to another one.",
         "lb_policy": "Streams last unequally long: the worker with the fewest gets the next.",
         "grpc_health_check": "A worker that is down gets no streams; if all are, the answers pass "
         "unread (the panic threshold, 50 %, tries them all, and failure_mode_allow lets go).",
