@@ -128,11 +128,11 @@ async def counted(g: Gateway, unit: str) -> bool:
     return bool((await g.unit(unit))["counts"]["corrupt"] == 1)
 
 
-async def metadata(path: Path, version: Version) -> bool:
+async def metadata(path: Path, _: Version) -> bool:
     """The unit of a cluster that the sidecar's configuration does not know by name."""
-    if version.lacking:
+    setup = setups.standalone({}, Version())
+    if not accepts(path, setup.envoy):
         return False
-    setup = setups.standalone({}, version)
     settings = copy.deepcopy(setup.settings)
     for unit in settings["units"]:
         unit.pop("clusters")

@@ -216,3 +216,12 @@ def test_subsets_become_a_destination_rule_only_if_units_name_their_labels(
         del unit["labels"]
     _, bare = setups.changed(Target.ISTIO, {"units": tree["units"]})
     assert set(render(bare, Target.ISTIO).files) == {"envoyfilter.yaml"}
+
+
+def test_clients_without_a_gateway_are_configured_in_their_own_proxies() -> None:
+    mesh = {"routes": [{"route": "chat"}], "istio": {"context": "sidecar", "selector": {"a": "b"}}}
+    _, settings = setups.changed(Target.ISTIO, {"mesh": mesh})
+    (manifest, *_) = setups.manifests(render(settings, Target.ISTIO).files)
+    patches = manifest["spec"]["configPatches"]
+    assert {patch["match"]["context"] for patch in patches} == {"SIDECAR_OUTBOUND"}
+    assert manifest["spec"]["workloadSelector"] == {"labels": {"a": "b"}}
