@@ -112,7 +112,7 @@ def bootstrap(case: Case, front: int, admin: int, engine: int, server: int) -> d
         "http_filters": [router] if case.upstream else [guard, router],
     }
     network = {"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}
-    http1 = {"explicit_http_config": {"http_protocol_options": {}}}
+    http1: dict[str, Any] = {"explicit_http_config": {"http_protocol_options": {}}}
     return {
         "admin": {"address": address(admin)},
         "layered_runtime": {

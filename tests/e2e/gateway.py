@@ -45,6 +45,7 @@ class Setup:
     envoy: dict[str, Any]
     files: dict[str, Any] = field(default_factory=dict)
     binary: Path | None = None
+    two_tier: bool = True
 
 
 def shipped() -> Setup:
@@ -152,6 +153,9 @@ class Gateway:
         process = self._processes.start("envoy", command)
         self.envoy = f"http://127.0.0.1:{ports[9901]}"
         await wait_ready(process, answers(self._session, f"{self.envoy}/ready"))
+
+        if not self._setup.two_tier:
+            return
 
         async def both_healthy() -> bool:
             units = await self._units()

@@ -8,6 +8,7 @@ parsed strictly.
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
@@ -63,6 +64,71 @@ def _make_parents(resource: Any, pointer: str) -> None:
             resource = resource[int(key)]
         else:
             resource = resource.setdefault(key, {})
+
+
+def observed(
+    resources: dict[str, Any], policy: dict[str, Any], addresses: list[str]
+) -> dict[str, Any]:
+    """``resources`` under an EnvoyExtensionPolicy with one extProc. As in the translator's own
+    examples, the filter is off in the listener and on in the routes of the HTTPRoute."""
+    (reference,), (processor,) = policy["spec"]["targetRefs"], policy["spec"]["extProc"]
+    namespace = policy["metadata"]["namespace"]
+    name = f"envoyextensionpolicy/{namespace}/{policy['metadata']['name']}/extproc/0"
+    assert set(processor) == {
+        *("backendRefs", "backendSettings", "failOpen", "shadowMode", "messageTimeout"),
+        *("metadata", "processingMode"),
+    }
+    response = processor["processingMode"]["response"]
+    config = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": name}, "timeout": "10s"},
+        "failure_mode_allow": processor["failOpen"],
+        "observability_mode": processor["shadowMode"],
+        "message_timeout": processor["messageTimeout"],
+        "metadata_options": {
+            "receiving_namespaces": {"untyped": processor["metadata"]["writableNamespaces"]}
+        },
+        "processing_mode": {
+            "request_header_mode": "SKIP",
+            "request_trailer_mode": "SKIP",
+            "response_header_mode": "SEND",
+            "response_body_mode": response["body"].upper(),
+            "response_trailer_mode": "SKIP",
+        },
+        "response_attributes": response["attributes"],
+    }
+    filter_name = f"envoy.filters.http.ext_proc/{name}"
+    result = copy.deepcopy(resources)
+    chain = result["listeners"][0]["default_filter_chain"]
+    chain["filters"][0]["typed_config"]["http_filters"].insert(
+        0, {"name": filter_name, "disabled": True, "typed_config": config}
+    )
+    on = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "config": {}}
+    for host in result["routes"][0]["virtual_hosts"]:
+        for route in host["routes"]:
+            if route["name"].startswith(f"httproute/{namespace}/{reference['name']}/"):
+                route["typed_per_filter_config"] = {filter_name: on}
+    result["clusters"].append(_grpc(name, addresses))
+    return result
+
+
+def _grpc(name: str, addresses: list[str]) -> dict[str, Any]:
+    options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    endpoints = [
+        {"endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}}}
+        for host, _, port in (address.rpartition(":") for address in addresses)
+    ]
+    return {
+        "name": name,
+        "type": "STATIC",
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": options,
+                "explicit_http_config": {"http2_protocol_options": {}},
+            }
+        },
+    }
 
 
 def bootstrap(base: dict[str, Any], proxy: dict[str, Any], load: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,22 @@ def gateway(folder: Path, change: dict[str, Any], version: Version | None = None
     resources = envoy_gateway.patched(_base("envoy-gateway", {}), by_kind["EnvoyPatchPolicy"])
     bootstrap = envoy_gateway.bootstrap({}, by_kind["EnvoyProxy"], yaml.safe_load)
     return _assembled(tree, bootstrap, resources, folder, {})
+
+
+def gateway_observing(folder: Path) -> Setup:
+    """Envoy Gateway's Envoy with an EnvoyExtensionPolicy; the HTTPRoute says its unit in the header
+    that the written file asks for."""
+    mesh = {"mode": "observe", "routes": [{"route": "llm/chat"}], "envoy_gateway": {}}
+    tree, settings = changed(Target.ENVOY_GATEWAY, {"mesh": mesh})
+    (policy,) = manifests(render(settings, Target.ENVOY_GATEWAY).files)
+    resources = envoy_gateway.observed(_base("envoy-gateway", {}), policy, ["127.0.0.1:18080"])
+    header = {"key": settings.trusted_headers.unit, "value": "unit-a"}
+    for host in resources["routes"][0]["virtual_hosts"]:
+        for route in host["routes"]:
+            route["response_headers_to_add"] = [
+                {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+            ]
+    return replace(_assembled(tree, {}, resources, folder, {}), two_tier=False)
 
 
 def server_tls(folder: Path) -> ssl.SSLContext:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import trustme
+from aiohttp import web
 
+from extproc.demo.envoy import find_binary, with_ports
+from extproc.demo.ports import free_ports
+from extproc.demo.processes import Processes
 from tests.e2e.conftest import Make, gateway
 from tests.e2e.gateway import Gateway, Setup, eventually
 from tests.e2e.upstream import (
@@ -125,6 +131,15 @@ async def test_istio_observes_with_the_same_topology(gateway: Make, tmp_path: Pa
     await g.counted("unit-a", corrupt=1)
 
 
+async def test_envoy_gateway_observes_what_each_backend_says_it_is(
+    gateway: Make, tmp_path: Path
+) -> None:
+    g = await gateway(BANG, BANG, setup=setups.gateway_observing(tmp_path))
+    got = await g.ask(stream=True)
+    assert got.body == b"".join(BANG_STREAM)
+    await g.counted("unit-a", corrupt=1)
+
+
 async def test_a_shadow_gets_copies_that_no_client_sees(gateway: Make) -> None:
     g = await gateway(b=BANG, setup=setups.shadowed())
     for _ in range(3):
@@ -179,3 +194,61 @@ async def test_envoy_trusts_a_sidecar_by_its_certificate_alone(
     g = await gateway(setup=setup, sidecar={"tls": tls})
     assert (await g.ask(stream=True)).headers["x-semantic-unit"] == "unit-a"
     await g.counted("unit-a", clean=1)
+
+
+async def test_unit_health_is_asked_for_by_tls_where_the_admin_server_has_it(
+    tmp_path: Path,
+) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("sidecar.internal")
+    for name, blob in (
+        ("ca", authority.cert_pem),
+        ("cert", certificate.cert_chain_pems[0]),
+        ("key", certificate.private_key_pem),
+    ):
+        blob.write_to_path(tmp_path / name)
+    tls = {"cert_file": str(tmp_path / "cert"), "key_file": str(tmp_path / "key")}
+    sidecar = {"ca_file": str(tmp_path / "ca"), "server_name": "sidecar.internal"}
+    setup = setups.standalone(
+        {"admin": {"address": "127.0.0.1:18081", "tls": tls}, "mesh": {"sidecar": sidecar}}
+    )
+    asked: list[str] = []
+
+    async def health(request: web.Request) -> web.Response:
+        asked.append(request.host)
+        return web.Response(status=503 if request.host == "unit-a" else 200)
+
+    app = web.Application()
+    app.router.add_get("/unit-health", health)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate.configure_cert(context)
+    front, admin, health_port, *others = free_ports(6)
+    await web.TCPSite(runner, "127.0.0.1", health_port, ssl_context=context).start()
+    numbers = dict(zip((18080, 8001, 8002), others, strict=True))
+    numbers |= {10000: front, 9901: admin, 18081: health_port}
+    (tmp_path / "envoy.json").write_text(json.dumps(with_ports(setup.envoy, numbers)))
+    try:
+        with Processes(tmp_path) as processes:
+            command = [str(find_binary()), "-c", str(tmp_path / "envoy.json"), "-l", "warning"]
+            processes.start("envoy", [*command, "--use-dynamic-base-id"])
+            async with aiohttp.ClientSession() as session:
+                url = f"http://127.0.0.1:{admin}/clusters"
+
+                async def told() -> bool:
+                    try:
+                        async with session.get(url) as response:
+                            lines = (await response.text()).splitlines()
+                    except aiohttp.ClientError:
+                        return False
+                    flags = "llm::envoy://unit_{}/::health_flags::{}"
+                    return {
+                        flags.format("a", "/failed_active_hc"),
+                        flags.format("b", "healthy"),
+                    } <= set(lines)
+
+                await eventually(told)
+    finally:
+        await runner.cleanup()
+    assert {"unit-a", "unit-b", "unit-a@a1", "unit-b@b1"} <= set(asked)

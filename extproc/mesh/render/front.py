@@ -54,8 +54,8 @@ SHADOW_KEY = "semantic.shadow_percent"
 
 
 def action(made: Plan, front: Front) -> RouteAction:
-    """What the route does with a request."""
-    result = RouteAction(cluster=front.cluster, timeout=seconds(0))
+    """What the route does with a request. It sets no timeout: a route that is there has its own."""
+    result = RouteAction(cluster=front.cluster)
     if not made.observe and len(front.tiers) > 1:
         result.retry_policy = _retry()
     if made.shadow is not None:

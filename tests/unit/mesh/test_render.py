@@ -10,6 +10,7 @@ import yaml
 
 from extproc.config import parse
 from extproc.mesh.render import Rendered, RenderError, Target, Version, render
+from tests.e2e.gateway import Setup
 from tests.mesh import schemas, setups
 
 UNITS = """
@@ -216,6 +217,33 @@ def test_subsets_become_a_destination_rule_only_if_units_name_their_labels(
         del unit["labels"]
     _, bare = setups.changed(Target.ISTIO, {"units": tree["units"]})
     assert set(render(bare, Target.ISTIO).files) == {"envoyfilter.yaml"}
+
+
+def test_the_timeout_of_a_route_that_is_there_stays(tmp_path: Path) -> None:
+    assert "timeout" not in str(_route_of(setups.istio(tmp_path, {}), "chat")["retry_policy"])
+    assert _route_of(setups.istio(tmp_path, {}), "chat")["timeout"] == "15s"
+    name = "httproute/llm/chat/rule/0/match/0/*"
+    assert "timeout" not in _route_of(setups.gateway(tmp_path, {}), name)
+
+
+def _route_of(setup: Setup, name: str) -> dict[str, Any]:
+    listener = setup.envoy["static_resources"]["listeners"][0]
+    chain = listener.get("default_filter_chain") or listener["filter_chains"][0]
+    hosts = chain["filters"][0]["typed_config"]["route_config"]["virtual_hosts"]
+    (found,) = (route for host in hosts for route in host["routes"] if route["name"] == name)
+    return dict(found["route"])
+
+
+def test_other_routes_of_a_gateway_are_left_alone(tmp_path: Path) -> None:
+    rest = _route_of(setups.istio(tmp_path, {}), "rest")
+    assert rest["cluster"] == "outbound|8000||llm.llm.svc.cluster.local"
+    assert "retriable_headers" not in rest["retry_policy"]
+    unit = "httproute/llm/unit-a/rule/0"
+    own = _route_of(setups.gateway(tmp_path, {}), f"{unit}/match/0/unit-a_invalid")
+    assert own == {
+        "cluster": unit,
+        "upgrade_configs": [{"upgrade_type": "websocket"}],
+    }
 
 
 def test_clients_without_a_gateway_are_configured_in_their_own_proxies() -> None:
