@@ -39,7 +39,7 @@ class Rendered:
 
 def render(settings: Settings, target: Target, version: Version = DEFAULT) -> Rendered:
     """The same settings always come to the same text. Raises ``RenderError``."""
-    made = plan(settings)
+    made = plan(settings, standalone=target is Target.STANDALONE)
     for feature in version.lacking:
         made.warn(f"left out for Envoy {version}: {feature.without}")
     files = _WRITERS[target](made, version)

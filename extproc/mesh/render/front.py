@@ -41,14 +41,11 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher, StringMatcher
 from envoy_data_plane.envoy.type.v3 import FractionalPercent, Percent
 
 from extproc.mesh.render.messages import MARKER, internal, packed, seconds
-from extproc.mesh.render.plan import Front, Plan, Tier
+from extproc.mesh.render.plan import SHADOW, Front, Plan, Tier
 from extproc.mesh.render.sidecar import UPSTREAM_OPTIONS, ask_health, asked, wide
 
 BUFFER = 16 << 20
 """Bytes of a request that are kept for its retry."""
-
-SHADOW = "semantic_shadow"
-"""The cluster that copies go to."""
 
 SHADOW_KEY = "semantic.shadow_percent"
 

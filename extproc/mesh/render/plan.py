@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from extproc.config import Settings
@@ -79,15 +79,22 @@ class Plan:
             self.warnings.append(text)
 
 
-def plan(settings: Settings) -> Plan:
-    """Raises ``RenderError``."""
+SIDECAR = "semantic_extproc"
+"""The sidecar's cluster."""
+
+SHADOW = "semantic_shadow"
+"""The cluster that copies go to."""
+
+
+def plan(settings: Settings, standalone: bool = False) -> Plan:
+    """``standalone``: there is no mesh whose clusters could be used. Raises ``RenderError``."""
     mesh = settings.mesh
     if not settings.units:
         raise RenderError([("units", "there are none; name at least one deployment unit")])
-    problems = list(_problems(settings))
+    problems = [*_address_problems(settings), *_problems(settings)]
     if problems:
         raise RenderError(problems)
-    units = {unit.id: _tier(unit) for unit in settings.units}
+    units = {unit.id: _tier(unit, standalone) for unit in settings.units}
     fronts = []
     for route in mesh.routes:
         first = units[route.unit or settings.units[0].id]
@@ -105,10 +112,11 @@ def plan(settings: Settings) -> Plan:
     return made
 
 
-def _tier(unit: UnitModel) -> Tier:
+def _tier(unit: UnitModel, standalone: bool) -> Tier:
     name = re.sub(r"[^A-Za-z0-9]+", "_", unit.id).strip("_")
     cluster = unit.clusters[0] if unit.clusters else name
-    return Tier(unit, name, cluster, tuple(unit.hosts))
+    ours = standalone or not unit.clusters
+    return Tier(unit, name, cluster, tuple(unit.hosts) if ours else ())
 
 
 def _local(address: str) -> str:
@@ -121,18 +129,21 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
     mesh = settings.mesh
     listeners: dict[str, str] = {}
     for at, unit in enumerate(settings.units):
-        other = listeners.setdefault(_tier(unit).listener, unit.id)
+        tier = _tier(unit, standalone=True)
+        other = listeners.setdefault(tier.listener, unit.id)
         if other != unit.id:
             yield (f"units[{at}].id", f"looks like {other!r} where only letters and digits count")
+        if tier.cluster in {SIDECAR, SHADOW, *(route.name for route in mesh.routes)}:
+            yield (
+                f"units[{at}].{'clusters' if unit.clusters else 'id'}",
+                f"the cluster {tier.cluster!r} is a route's or the sidecar's; name it otherwise",
+            )
+    yield from _route_problems(mesh.routes)
     if mesh.mode == "shadow" and mesh.shadow.unit is None:
         yield ("mesh.shadow.unit", "is missing; which unit gets the copies?")
     for at, route in enumerate(mesh.routes):
         if mesh.mode == "shadow" and mesh.shadow.unit == (route.unit or settings.units[0].id):
             yield ("mesh.shadow.unit", f"serves routes[{at}] itself; a copy would prove nothing")
-    addresses = mesh.sidecar.addresses or [settings.grpc.address]
-    sockets = [address.startswith("unix:") for address in addresses]
-    if any(sockets) and not all(sockets):
-        yield ("mesh.sidecar.addresses", "mixes sockets and ports; Envoy wants one kind a cluster")
     for group, tls in (("grpc", settings.grpc.tls), ("admin", settings.admin.tls)):
         if tls is not None and mesh.sidecar.ca_file is None:
             yield (
@@ -144,13 +155,6 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
                 "mesh.sidecar.cert_file",
                 f"is missing: {group}.tls.client_ca_file demands a certificate of Envoy",
             )
-    health = mesh.sidecar.health or _local(settings.admin.address)
-    host = health.rpartition(":")[0]
-    if not is_ip(host.removeprefix("[").removesuffix("]")):
-        yield (
-            "mesh.sidecar.health",
-            f"{health!r} is no IP address; Envoy looks up no name for a health check",
-        )
     if settings.hold.gap >= MESSAGE_TIMEOUT and mesh.mode != "observe":
         yield (
             "hold.gap",
@@ -159,11 +163,53 @@ def _problems(settings: Settings) -> Iterator[tuple[str, str]]:
         )
 
 
+def _address_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    sidecar = settings.mesh.sidecar
+    addresses = sidecar.addresses or [settings.grpc.address]
+    sockets = [address.startswith("unix:") for address in addresses]
+    if any(sockets) and not all(sockets):
+        yield ("mesh.sidecar.addresses", "mixes sockets and ports; Envoy wants one kind a cluster")
+    own = (("grpc.address", settings.grpc.address), ("admin.address", settings.admin.address))
+    for (setting, value), given in zip(own, (sidecar.addresses, sidecar.health), strict=True):
+        if not given and value.endswith(":0"):
+            yield (setting, "is a port that the system chooses; Envoy must know it beforehand")
+    health = sidecar.health or _local(settings.admin.address)
+    host = health.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    if not is_ip(host):
+        yield (
+            "mesh.sidecar.health",
+            f"{health!r} is no IP address; Envoy looks up no name for a health check",
+        )
+
+
+def _route_problems(routes: Sequence[RouteModel]) -> Iterator[tuple[str, str]]:
+    """A virtual host has its domains alone, and of two routes alike the second is never used."""
+    for at, route in enumerate(routes):
+        for earlier, other in enumerate(routes[:at]):
+            if set(route.domains) == set(other.domains):
+                if route.prefix == other.prefix and (route.route, route.virtual_host) == (
+                    other.route,
+                    other.virtual_host,
+                ):
+                    yield (f"mesh.routes[{at}]", f"takes the same requests as routes[{earlier}]")
+            elif common := sorted(set(route.domains) & set(other.domains)):
+                yield (
+                    f"mesh.routes[{at}].domains",
+                    f"{common[0]!r} stands in routes[{earlier}] too; give both the same list, or "
+                    "none in common",
+                )
+
+
 def _warn(made: Plan) -> None:
     served = {tier.id for tier in made.tiers}
     for unit in made.settings.units:
         if unit.id not in served:
             made.warn(f"unit {unit.id!r} is in no route: no traffic reaches it")
+        elif len(unit.clusters) > 1:
+            made.warn(
+                f"unit {unit.id!r}: of its clusters only {unit.clusters[0]!r} is used; put all of "
+                "its hosts into one"
+            )
     for front in made.fronts:
         if len(front.tiers) == 1 and not made.observe:
             made.warn(

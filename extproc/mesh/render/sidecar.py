@@ -56,11 +56,8 @@ from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config.mesh import is_ip, split
 from extproc.mesh.render.messages import NAMESPACE, address, packed, seconds
-from extproc.mesh.render.plan import MESSAGE_TIMEOUT, Plan
+from extproc.mesh.render.plan import MESSAGE_TIMEOUT, SIDECAR, Plan
 from extproc.mesh.render.versions import Feature, Version
-
-SIDECAR = "semantic_extproc"
-"""The sidecar's cluster."""
 
 UPSTREAM_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 MANY = 100_000

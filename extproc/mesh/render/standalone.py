@@ -27,7 +27,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 from extproc.mesh.render import front, sidecar, unit
 from extproc.mesh.render.manifests import heading
 from extproc.mesh.render.messages import INTERNAL_LISTENER, MARKER, address, packed, seconds, tree
-from extproc.mesh.render.plan import Front, Plan, RenderError, Tier, place_of_unit
+from extproc.mesh.render.plan import SIDECAR, Front, Plan, RenderError, Tier, place_of_unit
 from extproc.mesh.render.versions import Version
 from extproc.mesh.render.why import METADATA, WHY
 from extproc.mesh.render.yaml import Notes, comment, dump
@@ -146,7 +146,7 @@ def _sections(made: Plan) -> dict[str, str]:
         "once is the unit's fault, hence tier one's business: the default panic threshold then "
         "serves them here.",
         f"clusters[{first.cluster}].metadata": METADATA,
-        f"clusters[{sidecar.SIDECAR}]": "---- The sidecar. One stream an answer: the default "
+        f"clusters[{SIDECAR}]": "---- The sidecar. One stream an answer: the default "
         "circuit breaker, 1024, would let the rest pass unread.",
     }
     for entry in made.fronts:

@@ -200,7 +200,34 @@ def test_missing_settings_are_all_told_with_their_places() -> None:
     assert problems("units: [{id: a-b, hosts: ['1.2.3.4:5']}, {id: a_b}]\n") == ["units[1].id"]
 
 
+def test_what_envoy_would_refuse_is_refused_here_with_its_place() -> None:
+    routes = UNITS + "mesh: {routes: [{name: x, domains: [a, b]}, {name: y, domains: [b]}]}\n"
+    assert problems(routes) == ["mesh.routes[1].domains"]
+    assert problems(UNITS + "mesh: {routes: [{name: x}, {name: y}]}\n") == ["mesh.routes[1]"]
+    assert problems(UNITS + "mesh: {routes: [{name: ca}]}\n") == ["units[0].clusters"]
+    assert problems(UNITS + "grpc: {address: '127.0.0.1:0'}\n") == ["grpc.address"]
+    assert problems(UNITS + "admin: {address: ':0'}\n") == ["admin.address"]
+
+
+def test_a_meshs_own_cluster_is_used_also_where_hosts_are_known() -> None:
+    text = UNITS.replace("clusters: [ca]", 'clusters: ["outbound|80|v1|a.b.c"]') + (
+        "mesh: {routes: [{route: r}]}\n"
+    )
+    (manifest,) = setups.manifests(rendered(text, Target.ISTIO).files)
+    operations = {
+        patch["patch"]["value"].get("name", patch["match"].get("cluster", {}).get("name")): (
+            patch["patch"]["operation"]
+        )
+        for patch in manifest["spec"]["configPatches"]
+        if patch["applyTo"] == "CLUSTER"
+    }
+    assert operations["outbound|80|v1|a.b.c"] == operations["cb"] == "MERGE"
+    assert operations["llm"] == "ADD"
+
+
 def test_what_would_surprise_is_said() -> None:
+    several = rendered(UNITS.replace("[ca]", "[ca, cz]"))
+    assert "only 'ca' is used" in several.warnings[0]
     alone = rendered("units: [{id: a, hosts: ['1.2.3.4:5']}]\n")
     assert "no fallback" in alone.warnings[0]
     unused = rendered(UNITS + "- {id: z}\n")
