@@ -12,9 +12,9 @@ from extproc.config.base import Bytes, Name, Seconds, TlsModel, check_secret
 from extproc.config.base import Model as _Model
 from extproc.config.base import address as _address
 from extproc.config.judging import JudgingModel
-from extproc.config.probes import ProbeModel, ProbesModel
 from extproc.config.mesh import HostModel, Label, MeshModel
 from extproc.config.mesh import problems as mesh_problems
+from extproc.config.probes import ProbeModel, ProbesModel
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
 from extproc.config.stores import FleetModel, StoreModel
