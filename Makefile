@@ -16,8 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format protos bench bench-all fuzz dist deps-audit simulate accuracy clean help
-.PHONY: demo test check format protos bench fuzz simulate accuracy render versions clean help
+.PHONY: demo test check format protos bench bench-all fuzz dist deps-audit simulate accuracy render versions clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
