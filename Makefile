@@ -7,6 +7,8 @@
 # make fuzz    coverage-guided fuzzing of what reads bytes, a minute a target
 # make dist    wheel, source archive, and an SBOM (CycloneDX) of what the wheel brings
 # make deps-audit   known vulnerabilities of what the wheel brings (asks PyPI's advisory service)
+# make render  the shipped configurations of every mesh (envoy/), from their extproc.yaml
+# make versions   what works in which Envoy version (docs/envoy-versions.md)
 # make simulate   how soon faults are found, and how often healthy units are blamed
 
 SHELL := /bin/sh
@@ -15,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format docs protos bench bench-all fuzz dist deps-audit simulate accuracy clean help
+.PHONY: demo test check format docs protos bench bench-all fuzz dist deps-audit simulate accuracy render versions clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -76,6 +78,15 @@ fuzz: $(READY)
 
 simulate: $(READY)
 	@$(BIN)/python -m bench.health $(ARGS)
+
+# The shipped configurations of every mesh; a test fails when they differ from what this writes.
+render: $(READY)
+	@for target in standalone istio envoy-gateway; do \
+	  $(BIN)/semantic-extproc render --target $$target --config envoy/$$target/extproc.yaml \
+	    --output envoy/$$target || exit 1; done
+
+versions: $(READY)
+	@$(BIN)/python -m bench.envoy_versions $(ARGS)
 
 accuracy: $(READY)
 	@$(BIN)/python -m bench.accuracy $(ARGS)

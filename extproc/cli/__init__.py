@@ -16,6 +16,7 @@ from extproc.cli.health import health
 from extproc.cli.inspect import inspect
 from extproc.cli.operate import quarantine, release
 from extproc.cli.probe import probe
+from extproc.cli.render import render
 from extproc.cli.serve import serve
 from extproc.cli.status import status
 
@@ -44,7 +45,7 @@ def _main(
     pass
 
 
-for command in (demo, serve, config, inspect, baseline, detectors, audit):
+for command in (demo, serve, config, render, audit, inspect, baseline, detectors):
     app.command()(command)
 for question in (status, quarantine, release, evidence, probe, health):
     app.command(rich_help_panel="A running sidecar")(question)

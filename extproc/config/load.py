@@ -59,6 +59,12 @@ def parse(text: str, name: str) -> Settings:
     return _validated(content, tree, name)
 
 
+def place(path: Path, setting: str) -> str:
+    """ "file:line" of ``setting``, written as in messages: ``units[1].hosts``."""
+    tree = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    return f"{path}{_line(tree, _undotted(setting))}"
+
+
 def _validated(content: dict[str, Any], tree: Node | None, name: str) -> Settings:
     try:
         return Settings(**content)

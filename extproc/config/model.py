@@ -12,6 +12,8 @@ from extproc.config.base import Bytes, Name, Seconds, TlsModel, check_secret
 from extproc.config.base import Model as _Model
 from extproc.config.base import address as _address
 from extproc.config.judging import JudgingModel
+from extproc.config.mesh import HostModel, Label, MeshModel
+from extproc.config.mesh import problems as mesh_problems
 from extproc.config.probes import ProbeModel, ProbesModel
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
@@ -169,6 +171,8 @@ class UnitModel(JudgingModel):
     clusters: list[str] = Field(
         [], description="Envoy clusters that serve it, if metadata does not"
     )
+    hosts: list[HostModel] = Field([], description="who runs it, where `render` makes the cluster")
+    labels: dict[str, Label] = Field({}, description="of its pods; istio: a subset is written")
     fallback: list[Name] = Field([], description="units that may take its traffic, best first")
     verified: bool = Field(False, description="its present release may take others' traffic")
     sample: Share | None = Field(None, description="sampling.share of this unit")
@@ -243,6 +247,7 @@ class Settings(JudgingModel, BaseSettings):
     )
     webhooks: list[WebhookModel] = []
     xds: XdsModel = XdsModel()
+    mesh: MeshModel = MeshModel()
     log: LogModel = LogModel()
 
     def policy_of(self, unit: str) -> Policy:
@@ -304,6 +309,7 @@ class Settings(JudgingModel, BaseSettings):
         if len(set(names)) != len(names):
             problems.append("context_classes: two classes have one name")
         problems += signal_problems(self.webhooks, self.xds, ids, names)
+        problems += mesh_problems(self.mesh, {unit.id: unit.hosts for unit in self.units})
         if problems:
             raise ValueError("\n".join(problems))
         return self

@@ -43,6 +43,11 @@ class Process:
     def running(self) -> bool:
         return self._popen.poll() is None
 
+    @property
+    def code(self) -> int | None:
+        """How it ended: minus the signal that ended it; None while it runs."""
+        return self._popen.poll()
+
     def tail(self) -> str:
         """The end of its log."""
         lines = self._log.read_text(errors="replace").splitlines()[-TAIL_LINES:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 import pytest
@@ -31,8 +32,10 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes a gateway: ``await gateway(script_a, script_b, sidecar={...}, change=...)``."""
     async with AsyncExitStack() as stack:
 
-        async def make(a: Script = HEALTHY, b: Script = OTHER, **options: Any) -> Gateway:
-            made = Gateway(tmp_path, Upstream(a), Upstream(b), **options)
+        async def make(
+            a: Script = HEALTHY, b: Script = OTHER, tls: SSLContext | None = None, **options: Any
+        ) -> Gateway:
+            made = Gateway(tmp_path, Upstream(a, tls), Upstream(b, tls), **options)
             return await stack.enter_async_context(made)
 
         yield make

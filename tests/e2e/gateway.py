@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,8 +36,28 @@ class Got(NamedTuple):
     seconds: float
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What is run, with the ports of ``envoy/standalone``. ``files`` go beside the configuration,
+    their ports replaced as well."""
+
+    settings: dict[str, Any]
+    envoy: dict[str, Any]
+    files: dict[str, Any] = field(default_factory=dict)
+    binary: Path | None = None
+    two_tier: bool = True
+
+
+def shipped() -> Setup:
+    """The standalone configuration."""
+    settings, envoy = (
+        yaml.safe_load((standalone() / name).read_text()) for name in ("extproc.yaml", "envoy.yaml")
+    )
+    return Setup(settings, envoy)
+
+
 class Gateway:
-    """The standalone configuration on free ports. ``a`` serves, ``b`` is its verified fallback."""
+    """A configuration on free ports. ``a`` serves, ``b`` is its verified fallback."""
 
     def __init__(
         self,
@@ -45,7 +66,9 @@ class Gateway:
         b: Upstream,
         sidecar: dict[str, Any] | None = None,
         change: Callable[[dict[str, Any]], None] | None = None,
+        setup: Setup | None = None,
     ) -> None:
+        self._setup = setup or shipped()
         self.folder = folder
         self.a, self.b = a, b
         self._sidecar = sidecar or {}
@@ -85,7 +108,7 @@ class Gateway:
         await self._stack.aclose()
 
     async def _start_sidecar(self, grpc: int, admin: int) -> None:
-        settings: dict[str, Any] = yaml.safe_load((standalone() / "extproc.yaml").read_text())
+        settings = dict(self._setup.settings)
         options = dict(self._sidecar)
         grpc_settings: dict[str, Any] = {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20}
         if "tls" in options:
@@ -112,16 +135,27 @@ class Gateway:
         self._processes.stop(self.process)
 
     async def _start_envoy(self, ports: dict[int, int]) -> None:
-        config = with_ports(yaml.safe_load((standalone() / "envoy.yaml").read_text()), ports)
+        config = with_ports(self._setup.envoy, ports)
+        for name, content in self._setup.files.items():
+            (self.folder / name).write_text(yaml.safe_dump(with_ports(content, ports)))
         if self._change is not None:
             self._change(config)
         path = self.folder / "envoy.yaml"
         path.write_text(yaml.safe_dump(config))
-        command = [str(find_binary()), "-c", str(path), "--use-dynamic-base-id"]
+        command = [
+            str(self._setup.binary or find_binary()),
+            "-c",
+            str(path),
+            "--use-dynamic-base-id",
+        ]
+        command += ["--service-node", "test", "--service-cluster", "test"]
         command += ["--concurrency", "2", "--file-flush-interval-msec", "50", "-l", "warning"]
         process = self._processes.start("envoy", command)
         self.envoy = f"http://127.0.0.1:{ports[9901]}"
         await wait_ready(process, answers(self._session, f"{self.envoy}/ready"))
+
+        if not self._setup.two_tier:
+            return
 
         async def both_healthy() -> bool:
             units = await self._units()

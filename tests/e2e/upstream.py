@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from ssl import SSLContext
 from types import MappingProxyType
 
 
@@ -82,15 +83,16 @@ Script = Callable[[Request, Reply], Awaitable[None]]
 class Upstream:
     """Serves ``script``, which a test may replace at any time. Counts what it saw."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, tls: SSLContext | None = None) -> None:
         self.script = script
+        self._tls = tls
         self.requests = 0
         self.aborted = 0
         self.port = 0
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
