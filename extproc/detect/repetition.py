@@ -424,6 +424,8 @@ def data_before(text: str) -> bool:
     before = text[-400:]
     if len(before) < 24:
         return False
+    if len(before) > 200 and before.isascii() and len(before.split(None, 4)) < 4:
+        return True  # an encoding: base64, a minified line
     letters = sum(map(str.isalpha, before))
     code = sum(map(before.count, "{}[]()<>=;|_\\\t"))
     return letters < 0.55 * len(before) or code > 0.04 * len(before)

@@ -12,6 +12,7 @@ from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
 _WORD = re.compile(r"[A-Za-z']+|\d+")
+_FLOW = re.compile(r"[A-Za-z']+|\d+|\n")
 _FUNCTION = frozenset(
     (
         "the of and to in a is that for it as was with be by on not he his but at are this "
@@ -80,9 +81,10 @@ class FunctionWordSoup:
         common = sum(word in _FUNCTION for word in words)
         if common < share * len(words):
             return None
+        flowing = _FLOW.findall(text.lower())  # an item of a list may end and begin anyhow
         impossible = sum(
             (a in _ARTICLES and b in _AFTER_NONE) or (a in _PREPOSITIONS and b in _NO_OBJECT)
-            for a, b in pairwise(words)
+            for a, b in pairwise(flowing)
         )
         if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
             return None
@@ -112,7 +114,7 @@ class NoOrder:
 
     def __init__(
         self,
-        ratio: float = 1.4,
+        ratio: float = 1.2,
         doubles: float = 0.5,
         least: int = 45,
         distinct: float = 0.34,
@@ -203,7 +205,8 @@ class SymbolSoup:
 
     def _judge(self, text: str) -> Finding | None:
         digits = sum(map(text.count, "0123456789"))
-        if digits >= 0.12 * len(text):
+        # Capitals make numbers and words the parts of mangled names, and of encodings.
+        if digits >= 0.12 * len(text) and sum(map(str.isupper, text)) <= 0.04 * len(text):
             before, after = (
                 Counter(_AFTER_DIGIT.findall(text)),
                 Counter(_BEFORE_DIGIT.findall(text)),

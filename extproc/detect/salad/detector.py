@@ -10,9 +10,10 @@ the training as such (each with its own column hidden), so they score as natural
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
-from extproc.detect.detector import Setting
+from extproc.detect.detector import CUT_OFF, Setting
 from extproc.detect.finding import Finding, Weight
 from extproc.detect.salad.model import model
 from extproc.detect.salad.prose import plain
@@ -23,12 +24,13 @@ from extproc.wire import Channel
 class Salad:
     """``window`` (log odds): one window beyond what natural windows reach.
     ``windows`` (mean log odds): two windows in a row, each beyond nearly all of them.
-    A text shorter than a window is judged at its end, as one.
+    A text shorter than a window is judged at its end, as one. A longer one has more windows to
+    be odd in: it needs ``long`` more, unless it was cut off, as salad mostly is.
     Source: in 25 000 windows of folders that were held back from training the highest score is
     2.3 (bench/salad_build.py builds the model, bench/accuracy.py measures it).
     """
 
-    __slots__ = ("_done", "_hinted", "_last", "_limits", "_on", "_skip")
+    __slots__ = ("_done", "_hinted", "_last", "_limits", "_long", "_on", "_pair", "_skip", "_top")
 
     name: ClassVar[str] = "salad"
     stride: ClassVar[int] = 256
@@ -40,9 +42,16 @@ class Salad:
     """Log odds of a window after which the next one is left out, and of plain prose."""
 
     def __init__(
-        self, window: float = 3.4, windows: float = 1.7, hint: float = 0.9, on: bool = True
+        self,
+        window: float = 3.4,
+        windows: float = 1.7,
+        hint: float = 0.9,
+        long: float = 0.8,
+        on: bool = True,
     ) -> None:
         self._limits = (window, windows, hint)
+        self._long = long
+        self._top = self._pair = -math.inf
         self._on = on
         self._last: float | None = None
         self._done = self._hinted = self._skip = False
@@ -69,16 +78,28 @@ class Salad:
         # Far from salad, the next half window can wait; the end never does.
         self._skip = score <= self.CALM
         window, windows, hint = self._limits
-        if score >= window:
-            return self._found("window", score, window, Weight.PROOF)
-        if last is not None and min(last, score) >= 0.5 * windows and last + score >= 2 * windows:
-            return self._found("windows", (last + score) / 2, windows, Weight.PROOF)
+        more = self._long if tail.total > self.WINDOW else 0.0
+        self._top = max(self._top, score)
+        if score >= window + more:
+            return self._found("window", score, window + more, Weight.PROOF)
+        if last is not None and min(last, score) >= 0.5 * windows:
+            pair = (last + score) / 2
+            self._pair = max(self._pair, pair)
+            if pair >= windows + more:
+                return self._found("windows", pair, windows + more, Weight.PROOF)
         if score >= hint and not self._hinted:
             self._hinted = True
             return self._found("window", score, window, Weight.HINT)
         return None
 
     def finish(self, tail: Tail, reason: str) -> Finding | None:
+        window, windows, _ = self._limits
+        if self._done or reason not in CUT_OFF:
+            return None
+        if self._top >= window:
+            return self._found("window", self._top, window, Weight.PROOF)
+        if self._pair >= windows:
+            return self._found("windows", self._pair, windows, Weight.PROOF)
         return None
 
     def _found(self, reason: str, value: float, limit: float, weight: Weight) -> Finding:

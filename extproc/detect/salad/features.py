@@ -31,6 +31,10 @@ _BULLET = re.compile(r"\n\s*[-*+•] ")
 BULLETS = 3
 """Bulleted lines in a window, from which on it is a list of names and fragments."""
 _CAMEL = re.compile(r"[a-z]\.?[A-Z][a-z]")
+_UNDERSCORED = re.compile(r"[A-Za-z0-9]_[A-Za-z0-9]")
+"""One in four or five words with one, and these are names of code."""
+CELLS = 3
+"""Joints of quoted cells in a window, from which on it is data, whatever the cells say."""
 MOST_NAMES = 0.3
 """Joints of camel case a word, beyond which the words are identifiers."""
 LONGEST_NAME = 45
@@ -115,6 +119,8 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or len(_BULLET.findall(text)) >= BULLETS
         or text.count("@") >= ADDRESSES
         or text.count("://") >= ADDRESSES
+        or text.count('","') + text.count('":"') >= CELLS
+        or len(_UNDERSCORED.findall(text)) * 24 >= counts[LOWER] + counts[UPPER]
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):
         return None

@@ -223,3 +223,70 @@ def test_tokens_as_the_vocabulary_spells_them_are_corrupt() -> None:
 @pytest.mark.parametrize("channel", list(Channel))
 def test_every_channel_is_judged_for_itself(channel: Channel) -> None:
     assert streamed(["!"] * 40, "length", channel=channel).kind is Kind.CORRUPT
+
+
+SPARSE = PROSE.replace("and both", "andipse both").replace("while a", "whilehandle a")
+SPARSE += PROSE.replace("and the loser", "andhandle the loser").replace("before", "beforeipse")
+
+
+def test_fragments_welded_onto_little_words_are_bad_tokens() -> None:
+    assert "welds.fragments" in names(whole(SPARSE))
+    for healthy in (
+        PROSE,
+        PROSE.replace(" a ", "a ").replace("and the", "andthe"),
+        "The Thatcher years, whichever.",
+    ):
+        assert "welds.fragments" not in names(whole(3 * healthy))
+
+
+@pytest.mark.parametrize("fragment", ["ดี", "สวัส", "ครับ", "प्र", "мир", "δεφ"])
+def test_fragments_of_any_script_welded_into_prose_are_sparse_bad_tokens(fragment: str) -> None:
+    words = (PROSE * 2).split(" ")
+    for at in (17, 60, 101):
+        words[at] += fragment
+    assert whole(" ".join(words)).kind is Kind.CORRUPT
+
+
+def test_a_few_tokens_of_a_large_vocabulary_are_salad() -> None:
+    text = "OKlarynaPOSIT 江西 goz conservativesouncyARGET盾 investigacionesNorthICOM"
+    assert whole(text, "length").kind is Kind.CORRUPT
+    jumping = "<<Talkin stre കേസ EEUaltsანი.choicesignal mohlაწყ લેવ stjórn Fö"
+    assert whole(jumping, "length").kind is Kind.CORRUPT
+    for healthy in (
+        "支持 PostgreSQL、OpenSSL 和 FreeBSD",
+        "Deutsch English Español Русский 中文 العربية हिन्दी ไทย ქართული",
+        "hello: привет\nhello: สวัสดี\nhello: გამარჯობა\nhello: नमस्ते\nhello: γειά",
+    ):
+        assert whole(healthy).kind is not Kind.CORRUPT
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_words_welded_between_numbers_are_soup_and_encodings_are_not(seed: int) -> None:
+    rng = random.Random(seed)
+    tokens = ("0", "1", "22", "92", ",", ".", ".0", "handle", "the", "2", "5", "handle")
+    assert whole("".join(rng.choice(tokens) for _ in range(260)), "length").kind is Kind.CORRUPT
+    raw = rng.randbytes(400)
+    columns = "".join(f"col{i},{i}min;" for i in range(80))
+    for healthy in (raw.hex(), base64.b32encode(raw).decode().lower(), columns):
+        assert "symbols.numbers" not in names(whole(healthy))
+
+
+def test_a_nickname_is_no_special_token() -> None:
+    log = "12:01 <|ufo|> good morning\n12:02 <|aqq|> who is there?\n12:03 <|ufo|> me again\n"
+    assert whole(log).kind is Kind.CLEAN
+    assert (
+        whole("[INST] and [/INST] delimit the user turn in the Llama 2 template.").kind
+        is not Kind.CORRUPT
+    )
+
+
+def test_markup_of_a_call_that_closes_what_it_never_opened_is_corrupt() -> None:
+    text = "<tool_call>\n<function<parameter=path>\n/tmp/a\n" + 6 * "</parameter>\n"
+    assert whole(text).kind is Kind.CORRUPT
+
+
+def test_signs_of_a_token_each_up_to_the_limit_are_soup() -> None:
+    rng = random.Random(1)
+    deltas = [rng.choice((" (", ",", " (", "=")) for _ in range(80)]
+    assert "symbols.signs" in names(streamed(deltas, "length"))
+    assert streamed(deltas, "stop").kind is Kind.CLEAN

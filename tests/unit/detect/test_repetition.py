@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from extproc.detect import Inspector, Kind
@@ -150,3 +152,78 @@ def test_every_token_twice_is_stutter(times: int) -> None:
 )
 def test_words_that_grammar_or_code_doubles_are_no_stutter(text: str) -> None:
     assert whole(text).kind is not Kind.CORRUPT
+
+
+ROWS = (
+    '    printf("Element %d is even", n);\n    printf("Element %d is odd", n);\n',
+    "| United Kingdom | London |\n| United States | Washington D.C. |\n",
+)
+BLOCK = "".join(
+    f"    <tr>\n        <td>{name}</td>\n        <td>{price}</td>\n    </tr>\n"
+    for name, price in (("Apple", "10.99"), ("Banana", "1.10"), ("Orange", "1.20"), ("Fig", "2.40"))
+)
+
+
+@pytest.mark.parametrize(("text", "copies"), [(ROWS[0], 5), (ROWS[1], 5), (BLOCK, 3)])
+def test_unlike_rows_by_turns_that_the_limit_cut_off_are_a_loop(text: str, copies: int) -> None:
+    lead = 'int main(void) {\n    int n;\n    scanf("%d", &n);\n    int i = 0;\n'
+    assert "repetition.unfinished" in names(whole(lead + copies * text + text[:20], "length"))
+    assert whole(lead + copies * text + "}", "stop").kind is Kind.CLEAN
+
+
+def test_a_paragraph_that_only_rearranges_its_phrases_is_cut_off_stale() -> None:
+    phrase, other = "are found in the deep blue depths", "They live in the oceans and "
+    text = PROSE + (other + phrase + ". They " + phrase + " and " + phrase + ". ") * 4
+    assert {"recurrence.phrases", "repetition.unfinished"} & names(whole(text[:-9], "length"))
+
+
+WANTED = "I must check the float switch first."
+
+
+@pytest.mark.parametrize("lead", ["", "Here you go:\n\n"])
+def test_lines_from_the_first_sign_on_may_be_wanted_until_they_do_not_end(lead: str) -> None:
+    few = lead + (6 if lead else 30) * (WANTED + "\n")
+    assert streamed(few, "stop").kind is not Kind.CORRUPT
+    assert streamed(lead + 30 * (WANTED + "\n"), "length").kind is Kind.CORRUPT
+    assert streamed(lead + 200 * (WANTED + "\n"), "stop").kind is Kind.CORRUPT
+
+
+def test_a_body_that_ended_after_a_round_number_of_copies_was_wanted() -> None:
+    assert whole(100 * "tick tock ", "stop").kind is Kind.SUSPECT
+    assert whole(100 * "tick tock ", "length").kind is Kind.CORRUPT
+    assert whole(1433 * "tick tock ", "stop").kind is Kind.CORRUPT
+
+
+def test_a_run_in_few_tokens_was_written_by_an_engine_that_works() -> None:
+    assert whole("N" + "o" * 120 + "!", "stop", tokens=3).kind is not Kind.CORRUPT
+    assert whole("N" + "o" * 120, "length", tokens=120).kind is Kind.CORRUPT
+
+
+def test_cells_of_nothing_are_data() -> None:
+    text = '{"readings": [' + 60 * "null, " + "null]}"
+    assert streamed(text, "stop").kind is not Kind.CORRUPT
+
+
+def test_one_token_that_is_most_of_a_short_answer_is_a_loop_when_cut_off() -> None:
+    deltas = ["</", "nd", *["-"] * 20]
+    assert "deltas.same_delta" in names(streamed(deltas, "length"))
+    assert streamed(deltas, "stop").kind is Kind.CLEAN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nleft = [(x) for for x in in arr[1:] if if x < p]\n```",
+        '<order id id="7"><item name="lamp" qty qty="2"/></order>',
+        '[{"name" "name": "bolt", "qty": 4}, {"name": "nut", "qty": "qty": 9}]',
+    ],
+)
+def test_syntax_that_no_parser_takes_twice_is_stutter(text: str) -> None:
+    assert "stutter.syntax" in names(whole(text))
+
+
+def test_a_few_words_again_and_again_in_no_order_are_stutter() -> None:
+    rng = random.Random(3)
+    words = [rng.choice(("strugg", "satis", "hous", "extraord")) for _ in range(20)]
+    text = " ".join(f"{word} " * rng.randint(1, 5) for word in words).replace("  ", " ")
+    assert whole(text, "length").kind is Kind.CORRUPT

@@ -283,3 +283,17 @@ def test_requests_that_ask_for_garble_make_it_a_hint() -> None:
 
 def test_lone_surrogates_are_text_like_any_other() -> None:
     assert whole(PROSE + "\ud800\udfff" * 3 + PROSE).kind is not Kind.CORRUPT
+
+
+def test_a_choice_that_ended_without_one_token_is_empty() -> None:
+    happened: list[Event] = [Finish(0, "stop"), Usage(24, 0)]
+    assert "emptiness.no_tokens" in names(events(happened))
+    assert events([Text(0, Channel.CONTENT, "Hi"), *happened]).kind is Kind.CLEAN
+    assert events([Finish(0, "length"), Usage(24, 0)]).kind is Kind.CLEAN
+
+
+def test_brackets_and_blanks_for_all_the_tokens_are_empty() -> None:
+    blank = Text(0, Channel.CONTENT, "{ \n\n                    }")
+    assert "emptiness.bare" in names(events([blank, Finish(0, "stop"), Usage(46, 53)]))
+    plain = Text(0, Channel.CONTENT, "{\n}")
+    assert events([plain, Finish(0, "stop"), Usage(46, 53, 50)]).kind is Kind.CLEAN
