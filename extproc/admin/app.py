@@ -11,8 +11,8 @@ from prometheus_client.exposition import choose_encoder
 
 from extproc.admin.evidence import Records, evidence_routes
 from extproc.admin.guard import guard
-from extproc.admin.pairs import pair_routes
 from extproc.admin.page import StatusPage
+from extproc.admin.pairs import pair_routes
 from extproc.admin.rollouts import rollout_routes
 from extproc.admin.words import read_json, why, word_routes
 from extproc.health import Ledger, Severity, severity

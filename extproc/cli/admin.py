@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPException
 from typing import IO, Any, NoReturn
@@ -65,7 +65,7 @@ class Api:
         """The JSON at ``path``."""
         return self._ask(path, None)
 
-    def post(self, path: str, content: dict[str, str | float]) -> Any:
+    def post(self, path: str, content: Mapping[str, str | float]) -> Any:
         """The JSON that a POST of ``content`` is answered with."""
         return self._ask(path, json.dumps(content).encode())
 

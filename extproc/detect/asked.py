@@ -58,6 +58,11 @@ class Asked:
         self._cue = False
 
     @property
+    def known(self) -> bool:
+        """Whether there is a prompt to go by."""
+        return bool(self._prompt)
+
+    @property
     def count(self) -> int:
         """The largest number from ten on that the request names; 0 if none."""
         self._ensure()

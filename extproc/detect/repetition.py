@@ -284,7 +284,11 @@ class Repetition:
         # It ended by itself, as what was wanted does: sooner than a loop would, and often after
         # a round number of copies.
         factor = self._limits.ended if self._unit_period > 1 else 2 if not tail.merged else 32
-        wanted = past.value in ROUND or past.value < factor * past.threshold
+        if self._asked.known:  # and did not ask for it
+            factor = min(factor, 2)
+        wanted = past.value < factor * past.threshold or (
+            past.value in ROUND and not self._asked.known
+        )
         return past._replace(weight=Weight.HINT) if wanted and not self._argument else past
 
     def _may_be_wanted(self, tail: Tail) -> bool:
@@ -294,6 +298,8 @@ class Repetition:
         tokens from the first sign on is rather a wish, and so is one that came in a few large
         deltas; both end by themselves.
         """
+        if self._asked.known:
+            return False
         period, limits = self._period, self._limits
         span = self._run + period
         led = span < self.WHOLE * tail.total

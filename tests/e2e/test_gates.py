@@ -24,8 +24,8 @@ FAULTS: dict[str, Callable[[gguf.Gguf], Any]] = {
     "scaled": lambda model: gguf.scaled(model, "blk.15.ffn_down.weight", 40.0),
     "overflow": lambda model: gguf.scaled(model, "blk.15.attn_v.weight", 40_000.0),
 }
-"""As a bad kernel or cast leaves a model: one weight is no number; one matrix is far too large; what
-one computes leaves the range of the 16-bit floats of its cache."""
+"""As a bad kernel or cast leaves a model: one weight is no number; one matrix is far too large;
+what one computes leaves the range of the 16-bit floats of its cache."""
 
 LOST = "gate_2_logit_drift_exceeded", "gate_3_deterministic_probe_failed"
 

@@ -227,3 +227,12 @@ def test_a_few_words_again_and_again_in_no_order_are_stutter() -> None:
     words = [rng.choice(("strugg", "satis", "hous", "extraord")) for _ in range(20)]
     text = " ".join(f"{word} " * rng.randint(1, 5) for word in words).replace("  ", " ")
     assert whole(text, "length").kind is Kind.CORRUPT
+
+
+@pytest.mark.parametrize("unit", ["!", "ha ", "again and again "])
+@pytest.mark.parametrize("copies", [50, 100, 200])
+def test_a_known_request_that_asked_for_no_loop_excuses_none(unit: str, copies: int) -> None:
+    loop = unit * copies
+    assert whole(loop, request=asking("Hello, who are you?")).kind is Kind.CORRUPT
+    assert whole(loop, request=asking(f"Write {unit!r} {copies} times.")).kind is not Kind.CORRUPT
+    assert whole(loop).kind is not Kind.CORRUPT, "it may have been asked for, and ended by itself"

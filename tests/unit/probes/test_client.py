@@ -216,7 +216,7 @@ async def test_the_model_is_asked_for_when_none_is_named() -> None:
 
 async def test_every_answer_comes_judged() -> None:
     async with (
-        Server({CHAT: chat("!" * 64)}) as server,
+        Server({CHAT: chat("!" * 64, finish_reason="length")}) as server,
         Client(Target(server.url, "m")) as client,
     ):
         reply = await client.chat("Hi")
