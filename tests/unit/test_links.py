@@ -90,7 +90,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     ]
     shown += re.findall(r"`(semantic-extproc [^`]*)`", text)
     for line in shown:
-        words = re.split(r"\s+#\s", line.strip().removeprefix(".venv/bin/"))[0]
+        words = re.split(r"\s+(?:#|&&|\|)\s", line.strip().removeprefix(".venv/bin/"))[0]
         if words.startswith("semantic-extproc "):
             yield shlex.split(words)[1:]
 
