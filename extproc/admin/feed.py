@@ -23,6 +23,9 @@ MOST = 32
 EVERY = 1.0
 """Seconds between two looks."""
 
+SHARE = 0.02
+"""Of the event loop's time that looking may take: it is the loop that reads responses."""
+
 PATIENCE = 5.0
 """Seconds that a client may take for one event."""
 
@@ -47,7 +50,10 @@ class Feed:
         self._clients = 0
         self._closed = False
         self._event = b""
-        self._version = 0
+        self._not_before = 0.0
+        self.version = 0
+        """Grows with each event."""
+
         self._news = asyncio.Event()
 
     @property
@@ -56,15 +62,19 @@ class Feed:
         return self._clients
 
     def look(self) -> None:
-        """Looks once; cheap when nobody is connected. To be called every ``EVERY`` seconds."""
-        if not self._clients or self._closed:
+        """Looks, if somebody is connected and the last look is long enough ago for what it took.
+        To be called every ``EVERY`` seconds."""
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        if not self._clients or self._closed or started < self._not_before:
             return
         data = json.dumps(self._look(), separators=(",", ":"))
         event = f"event: units\ndata: {data}\n\n".encode()
         if event != self._event:
             self._event = event
-            self._version += 1
+            self.version += 1
             self._wake()
+        self._not_before = started + (clock() - started) / SHARE
 
     def close(self) -> None:
         """Ends every connection with an event that says so, and takes no more."""
@@ -101,8 +111,8 @@ class Feed:
         clock = asyncio.get_running_loop().time
         seen, spoken = -1, clock()
         while not self._closed:
-            if seen != self._version:
-                seen, spoken = self._version, clock()
+            if seen != self.version:
+                seen, spoken = self.version, clock()
                 await self._write(response, self._event)
                 continue
             news = self._news

@@ -29,6 +29,10 @@ from extproc.processor import Services
 
 log = logging.getLogger(__name__)
 
+FRESH = 20
+"""A page is shown again for so many times what it took to make: with many units and many clients,
+making it anew for each would keep the loop from reading responses."""
+
 RECORDS = 20
 """Records of evidence that are shown."""
 
@@ -61,6 +65,8 @@ class StatusPage:
         self._records = records
         self._started = time.time()
         self._history = History()
+        self._made: tuple[int, float, bytes] = (-1, 0.0, b"")  # version, until when, the page
+        self._making = asyncio.Lock()
         self.feed = Feed(self._event)
         environment = Environment(
             loader=PackageLoader("extproc.admin", "static"),
@@ -130,16 +136,35 @@ class StatusPage:
         return web.Response(body=self._assets[name], headers=headers)
 
     async def _page(self, _: web.Request) -> web.Response:
-        evidence: list[Evidence] = []
-        trouble = ""
-        if self._records is not None:
-            try:
-                evidence = await self._records.recent(limit=RECORDS)
-            except StoreError as error:
-                trouble = str(error)
+        async with self._making:
+            body = await self._fresh()
+        headers = {**SECURITY, "Content-Type": "text/html; charset=utf-8"}
+        return web.Response(body=body, headers=headers)
+
+    async def _fresh(self) -> bytes:
+        clock = asyncio.get_running_loop().time
+        version, until, body = self._made
+        if version != self.feed.version or clock() >= until:
+            version = self.feed.version
+            evidence, trouble = await self._evidence()
+            started = clock()
+            body = self._render(evidence, trouble)
+            self._made = version, clock() + FRESH * (clock() - started), body
+        return body
+
+    async def _evidence(self) -> tuple[list[Evidence], str]:
+        """The latest records, and why there are none."""
+        if self._records is None:
+            return [], ""
+        try:
+            return await self._records.recent(limit=RECORDS), ""
+        except StoreError as error:
+            return [], str(error)
+
+    def _render(self, evidence: list[Evidence], trouble: str) -> bytes:
         units = [self._unit(unit) for unit in self._describe()]
         units.sort(key=lambda unit: (-SEVERITY[unit["state"]], unit["id"]))
-        text = self._template.render(
+        return self._template.render(
             version=__version__,
             now=time.time(),
             started=self._started,
@@ -153,9 +178,7 @@ class StatusPage:
             evidence=evidence,
             trouble=trouble,
             height=sparkline.HEIGHT,
-        )
-        headers = {**SECURITY, "Content-Type": "text/html; charset=utf-8"}
-        return web.Response(body=text.encode(), headers=headers)
+        ).encode()
 
     def _unit(self, described: dict[str, Any]) -> dict[str, Any]:
         registry = self._services.registry

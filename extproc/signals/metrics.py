@@ -22,10 +22,12 @@ from extproc.units import Registry
 
 PREFIX = "semantic_extproc_"
 
+MET = 4096
+"""Units by release and class that are remembered as met; more are looked up each time."""
+
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context, "traceparent"; later versions may append fields."""
 
-_WHO = ("unit", "release", "class")
 _TRACED = frozenset({Kind.CORRUPT, Kind.SUSPECT})
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which no dashboard reads
@@ -37,7 +39,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
         self._caps = {"unit": Cap(UNITS), "release": Cap(RELEASES), "class": Cap(CLASSES)}
-        self._known: set[tuple[str, ...]] = set()
+        self._known: set[tuple[str, str, str]] = set()
 
         def counter(name: str, text: str, *labels: str) -> Any:
             made = prometheus_client.Counter(PREFIX + name, text, labels, registry=self.registry)
@@ -101,9 +103,9 @@ class Metrics:
         child = self._responses.labels(*who, response.kind.value)
         # A counter that is born with its first event shows no increase: who is met for the first
         # time gets all of them, so that the first corrupt answer is seen.
-        known = tuple(self._caps[name](value) for name, value in zip(_WHO, who, strict=True))
-        if known not in self._known:
-            self._known.add(known)
+        if who not in self._known:
+            if len(self._known) < MET:
+                self._known.add(who)
             for kind in Kind:
                 self._responses.labels(*who, kind.value)
         if response.kind in _TRACED:

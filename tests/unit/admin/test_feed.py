@@ -38,7 +38,8 @@ def world() -> World:
 
 
 @pytest.fixture
-def feed(world: World) -> Feed:
+def feed(world: World, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    monkeypatch.setattr(module, "SHARE", float("inf"))  # looks whenever it is told to
     return Feed(world.look)
 
 
@@ -96,6 +97,17 @@ async def test_nothing_is_sent_while_nothing_changes(
 async def test_nobody_looks_while_nobody_listens(feed: Feed, world: World) -> None:
     feed.look()
     assert world.looks == 0
+
+
+async def test_a_look_that_takes_long_is_not_taken_again_soon(
+    client: Client, feed: Feed, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHARE", 0.0001)
+    async with client.get("/api/events") as response:
+        await event(response)
+        for _ in range(50):
+            feed.look()
+        assert world.looks == 1
 
 
 async def test_one_client_too_many_is_refused_and_a_place_becomes_free_again(

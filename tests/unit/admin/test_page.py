@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from extproc.admin import AdminServer, make_app
+from extproc.admin import page as page_module
 from extproc.detect import Finding, Kind
 from extproc.health import Evidence, Ledger, Response, Subject
 from extproc.health.stores import StoreError
@@ -39,11 +40,13 @@ class Kept:
 
     def __init__(self, records: list[Evidence] | None) -> None:
         self._records = records
+        self.asked = 0
 
     async def find(self, id: str) -> Evidence | None:
         return None
 
     async def recent(self, unit: str = "", limit: int = 50) -> list[Evidence]:
+        self.asked += 1
         if self._records is None:
             raise StoreError("the disk is full")
         return self._records[:limit]
@@ -154,6 +157,17 @@ async def test_the_picture_is_explained_in_words() -> None:
     found = await page(made(UNITS))
     labels = [attributes["aria-label"] for tag, attributes in found.tags if tag == "svg"]
     assert labels == ["no answers in the last hour"] * 3
+
+
+async def test_many_clients_at_once_are_shown_one_page_that_is_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(page_module, "FRESH", 1e6)
+    kept = Kept([])
+    app = make_app(made(UNITS), lambda: True, records=kept)
+    async with TestClient(TestServer(app)) as client:
+        await asyncio.gather(*(client.get("/") for _ in range(30)))
+    assert kept.asked == 1
 
 
 @pytest.mark.parametrize("path", ["/", "/status.css", "/status.js"])
