@@ -46,7 +46,7 @@ class Outlets:
 def _target(hook: WebhookModel) -> Target:
     return Target(
         hook.name,
-        hook.url,
+        hook.url.get_secret_value(),
         frozenset(State(name) for name in hook.states),
         tuple(hook.units),
         hook.verdicts,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from extproc.config.base import Model, Name, TlsModel, address, check_secret
 from extproc.units import ID
@@ -22,7 +22,7 @@ class WebhookModel(Model):
     """One receiver of changes of state."""
 
     name: Name = Field(description="in logs and metrics, which do not show the URL")
-    url: str
+    url: SecretStr = Field(description="http:// or https://; it may hold a key of its own")
     states: list[StateName] = Field([], description="changes to these states; all without any")
     units: list[str] = Field([], description="ids or patterns such as llama-*; all without any")
     verdicts: bool = Field(False, description="single corrupt verdicts as well")
@@ -39,8 +39,8 @@ class WebhookModel(Model):
 
     @field_validator("url")
     @classmethod
-    def _http(cls, url: str) -> str:
-        parts = urlsplit(url)
+    def _http(cls, url: SecretStr) -> SecretStr:
+        parts = urlsplit(url.get_secret_value())
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("write http://... or https://...")
         return url

@@ -127,5 +127,6 @@ def test_a_secret_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_configuration_that_is_printed_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "canary-of-a-secret")
-    settings = good("webhooks: [{name: n, url: 'http://x', secret_env: HOOK_SECRET}]\n")
-    assert "canary-of-a-secret" not in settings.model_dump_json()
+    url = "https://hooks.example.com/canary-of-a-capability"
+    settings = good(f"webhooks: [{{name: n, url: '{url}', secret_env: HOOK_SECRET}}]\n")
+    assert "canary" not in settings.model_dump_json()
