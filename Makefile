@@ -9,6 +9,7 @@
 # make deps-audit   known vulnerabilities of what the wheel brings (asks PyPI's advisory service)
 # make render  the shipped configurations of every mesh (envoy/), from their extproc.yaml
 # make versions   what works in which Envoy version (docs/envoy-versions.md)
+# make soak    the promises of docs/health.md through real Envoy: 20 000 answers each way
 # make simulate   how soon faults are found, and how often healthy units are blamed
 
 SHELL := /bin/sh
@@ -17,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format docs protos bench bench-all fuzz dist deps-audit simulate accuracy render versions clean help
+.PHONY: demo test check format docs protos bench bench-all fuzz dist deps-audit simulate soak accuracy render versions clean help
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -78,6 +79,9 @@ fuzz: $(READY)
 
 simulate: $(READY)
 	@$(BIN)/python -m bench.health $(ARGS)
+
+soak: $(READY)
+	@$(BIN)/python -m bench.acceptance $(ARGS)
 
 # The shipped configurations of every mesh; a test fails when they differ from what this writes.
 render: $(READY)

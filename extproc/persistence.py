@@ -79,6 +79,7 @@ class Persistence:
             await self._fleet.sync()  # what the others know, before the first request
             self._tasks.append(asyncio.create_task(self._fleet.run(), name="fleet"))
         self._tasks.append(asyncio.create_task(self._running.run(), name="keeper"))
+        services.tick()  # what ended while nobody was here
 
     def keep_besides(self, name: str, what: Besides) -> None:
         """Keeps what ``what`` says in the book, under ``name``. To be called before ``start``."""

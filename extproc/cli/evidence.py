@@ -76,6 +76,8 @@ def many(records: list[dict[str, Any]]) -> Any:
     for record in records:
         after = record["after"]
         what = f"{record['before']} -> {after}" if after else record["verdict"]
+        if record["subject"] == "verification":
+            what = f"fallback {record['release']}"
         why = [record["cause"]] if record["cause"] else []
         why += [f"{finding['detector']}.{finding['reason']}" for finding in record["findings"]]
         made.add_row(

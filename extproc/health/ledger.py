@@ -4,7 +4,8 @@ Pure: time comes with each record. One writer at a time; nothing here awaits.
 
 Rules:
 - Evidence is charged to the smallest thing that explains it: the request (pairs.py), its source
-  (sources.py), the host, the unit in one context class.
+  (sources.py), the answer that comes again and again (echoes.py), the host, the unit in one context
+  class.
 - When a release is met for the first time, what was held against the earlier ones is dropped,
   because they are being replaced; evidence that still arrives counts anew.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 
 from extproc.detect import Kind
 from extproc.health.blame import Charge, culprit
+from extproc.health.echoes import Echoes
 from extproc.health.edetector import steps_to_multiples, steps_to_rates
 from extproc.health.pairs import Pairs
 from extproc.health.report import ALL, Change, HealthSettings, Probes, Response
@@ -40,6 +42,7 @@ class Ledger(Word):
     ) -> None:
         super().__init__(units, settings)
         self._sources: dict[str, Sources] = {}
+        self._echoes: dict[str, Echoes] = {}
         self._pairs: Pairs[Response] = Pairs(settings.pair_seconds)
         self.pairs: Counter[str] = Counter()
         """How pairs came out: ``one`` unit was corrupt, ``both`` were, or there was ``none``."""
@@ -181,6 +184,8 @@ class Ledger(Word):
         if release is None:  # replaced while the charge waited
             return []
         weight = self._source(response.unit).charge(response.source, paired)
+        if not (paired or response.marked):
+            weight *= self._echoes.setdefault(response.unit, Echoes()).weight(response.text)
         # Probes of no single host are charged to none.
         if not weight or (response.host != ALL and release.host(response.host).drained):
             return []

@@ -18,6 +18,7 @@ class Response(NamedTuple):
 
     ``marked``: its beginning was corrupt and the mesh was told so, hence will try another unit.
     ``attempt`` counts from 1, 0 when it is not known. ``source`` is a hash of who asked, or "".
+    ``text`` is a hash of a long text that was judged corrupt, or "".
     """
 
     unit: str
@@ -32,6 +33,7 @@ class Response(NamedTuple):
     attempt: int = 0
     source: str = ""
     traceparent: str = ""
+    text: str = ""
 
 
 class Probes(NamedTuple):

@@ -48,7 +48,7 @@ class Word(Standing):
 
     def adopt_verification(self, said: Verification, at: float) -> list[Change]:
         """Takes over what another sidecar was told, or has told, of a release."""
-        word = "lapsed" if said.lapsed else "verified"
+        word = "withdrawn" if not said.until else "lapsed" if said.lapsed else "verified"
         return self._say(said, f"{word}: {said.cause}", at)
 
     def _say(self, said: Verification, cause: str, at: float) -> list[Change]:

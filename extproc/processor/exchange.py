@@ -244,6 +244,7 @@ class Exchange:
         verdict = self._settle()
         unit, release, host = self._identity
         services, facts = self._services, self._facts
+        judged = self._inspector.judged if self._inspector is not None else ""
         if verdict.kind is Kind.UNCHECKED:
             services.metrics.unchecked.labels(unit, self._why.value).inc()
         try:
@@ -261,8 +262,9 @@ class Exchange:
                     facts.attempt,
                     services.source(facts.client),
                     facts.traceparent,
+                    services.answer(judged),
                 ),
-                self._inspector.judged if self._inspector is not None else "",
+                judged,
             )
         except Exception:
             log.exception("a response could not be recorded")

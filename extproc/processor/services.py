@@ -22,6 +22,7 @@ from extproc.health import (
     Response,
     Subject,
 )
+from extproc.health.echoes import LEAST
 from extproc.health.outcomes import Outcomes
 from extproc.health.sampling import Sampler
 from extproc.processor.hold import HoldPolicy
@@ -108,7 +109,15 @@ class Services:
         """What stands for a client in the book; "" for an unknown one."""
         if not client:
             return ""
-        return hashlib.blake2b(client.encode(), digest_size=8, key=self.salt).hexdigest()
+        return self._hash(client)
+
+    def answer(self, judged: str) -> str:
+        """What stands for a long text in the book; "" for a short one."""
+        return self._hash(judged) if len(judged) >= LEAST else ""
+
+    def _hash(self, text: str) -> str:
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, digest_size=8, key=self.salt).hexdigest()
 
     def record(self, response: Response, judged: str = "") -> None:
         """Takes a judged response into the book, and says what that changed. ``judged``: the end of

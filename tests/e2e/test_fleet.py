@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from tests.e2e.conftest import HEALTHY, OTHER
 from tests.e2e.gateway import Gateway, eventually
@@ -30,8 +32,29 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
         server.stop()
 
 
+class People:
+    """Where webhooks go: what they told."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    async def take(self, request: web.Request) -> web.Response:
+        self.told.append((await request.json())["evidence"])
+        return web.Response()
+
+
 @pytest.fixture
-async def three(tmp_path: Path, redis: RedisServer) -> AsyncIterator[list[Gateway]]:
+async def people() -> AsyncIterator[tuple[People, str]]:
+    made, app = People(), web.Application()
+    app.router.add_post("/", made.take)
+    async with TestServer(app) as server:
+        yield made, str(server.make_url("/"))
+
+
+@pytest.fixture
+async def three(
+    tmp_path: Path, redis: RedisServer, people: tuple[People, str]
+) -> AsyncIterator[list[Gateway]]:
     """Three gateways with their own Envoys and engines. Only the first one's unit-a is broken."""
     async with AsyncExitStack() as stack:
         made = []
@@ -40,7 +63,9 @@ async def three(tmp_path: Path, redis: RedisServer) -> AsyncIterator[list[Gatewa
             folder = tmp_path / f"gateway-{number}"
             folder.mkdir()
             fleet = {"url": redis.url, "instance": f"g{number}"}
-            g = Gateway(folder, Upstream(script), Upstream(OTHER), sidecar={"fleet": fleet})
+            hook = {"name": "people", "url": people[1], "states": ["quarantine"]}
+            sidecar = {"fleet": fleet, "webhooks": [hook]}
+            g = Gateway(folder, Upstream(script), Upstream(OTHER), sidecar=sidecar)
             made.append(await stack.enter_async_context(g))
         yield made
 
@@ -53,7 +78,7 @@ async def all_hold(three: list[Gateway], condition: Callable[[dict[str, Any]], b
 
 
 async def test_three_sidecars_agree_and_go_on_without_redis(
-    three: list[Gateway], redis: RedisServer
+    three: list[Gateway], redis: RedisServer, people: tuple[People, str]
 ) -> None:
     first, second, third = three
     for _ in range(4):
@@ -77,6 +102,10 @@ async def test_three_sidecars_agree_and_go_on_without_redis(
     assert kept["evidence"][0]["after"] == "quarantine"
     assert kept["evidence"][0]["cause"].startswith("fleet: ")
 
+    async def told() -> bool:
+        return bool(people[0].told)
+
+    await eventually(told)
     redis.stop()
 
     async def alone() -> bool:
@@ -96,6 +125,8 @@ async def test_three_sidecars_agree_and_go_on_without_redis(
         return all([(await g.unit("unit-a"))["state"] == "observe" for g in three])
 
     await eventually(let_in)
+    (once,) = people[0].told  # by the one that saw it, for all three
+    assert (once["unit"], once["after"], once["cause"]) == ("unit-a", "quarantine", "alarmed")
     assert third.log("sidecar").count("reached again") == 1
 
 

@@ -42,14 +42,20 @@ def sidecar(port: int, hard: str) -> dict[str, Any]:
     return {"units": UNITS, **found}
 
 
-def follow(port: int, ads: bool = False, canary: bool = False) -> Callable[[Any], None]:
-    """Changes the standalone configuration as documented. ``ads``: one stream for both types."""
+def follow(
+    port: int, ads: bool = False, canary: bool = False, delta: bool = False
+) -> Callable[[Any], None]:
+    """Changes the standalone configuration as documented. ``ads``: one stream for both types;
+    ``delta``: only what changed."""
 
     def change(config: dict[str, Any]) -> None:
         _, envoy, routes = documented()
         llm, xds = envoy["static_resources"]["clusters"]
         (endpoint,) = xds["load_assignment"]["endpoints"][0]["lb_endpoints"]
         endpoint["endpoint"]["address"]["socket_address"]["port_value"] = port
+        if delta:
+            source = llm["eds_cluster_config"]["eds_config"]
+            source["api_config_source"]["api_type"] = "DELTA_GRPC"
         if ads:
             source = llm["eds_cluster_config"]["eds_config"]
             config["dynamic_resources"] = {"ads_config": dict(source["api_config_source"])}
@@ -86,11 +92,12 @@ def weighs(g: Gateway, value: str) -> Callable[[], Any]:
     return is_weight
 
 
+@pytest.mark.parametrize("delta", [False, True], ids=["whole", "delta"])
 @pytest.mark.parametrize("ads", [False, True], ids=["own streams", "ads"])
 async def test_a_unit_that_is_cut_off_loses_its_traffic_and_gets_it_back(
-    gateway: Make, ads: bool
+    gateway: Make, ads: bool, delta: bool
 ) -> None:
-    g = await start(gateway, ads=ads)
+    g = await start(gateway, ads=ads, delta=delta)
     await g.ask()
     assert (g.a.requests, g.b.requests) == (1, 0)
     await g.command("unit-a", "quarantine", "a test")
@@ -137,8 +144,9 @@ async def test_a_stream_under_way_is_not_cut(gateway: Make) -> None:
     assert got.body == b"".join(HEALTHY_STREAM)
 
 
-async def test_a_canary_s_weight_goes_to_0_and_comes_back(gateway: Make) -> None:
-    g = await start(gateway, canary=True)
+@pytest.mark.parametrize("delta", [False, True], ids=["whole", "delta"])
+async def test_a_canary_s_weight_goes_to_0_and_comes_back(gateway: Make, delta: bool) -> None:
+    g = await start(gateway, canary=True, delta=delta)
     await eventually(weighs(g, "100"))
     await g.ask()
     assert (g.a.requests, g.b.requests) == (0, 1)
@@ -173,8 +181,9 @@ async def test_envoy_keeps_its_state_when_the_sidecar_dies(gateway: Make) -> Non
     assert (g.a.requests, g.b.requests) == (5, 0)
 
 
-async def test_no_envoy_refuses_what_it_is_sent(gateway: Make) -> None:
-    g = await start(gateway)
+@pytest.mark.parametrize("delta", [False, True], ids=["whole", "delta"])
+async def test_no_envoy_refuses_what_it_is_sent(gateway: Make, delta: bool) -> None:
+    g = await start(gateway, delta=delta)
     await g.command("unit-a", "quarantine", "a test")
     await eventually(told(g, "unit_a", "UNHEALTHY"))
     assert await g.stat("cluster.llm.update_rejected") == 0

@@ -161,6 +161,18 @@ async def test_a_verification_is_shared_and_its_lapse_told_once(redis: RedisServ
     assert two.words_told().count("verified") == 0
 
 
+async def test_a_verification_that_is_withdrawn_ends_on_all(redis: RedisServer) -> None:
+    one, two = Member("g1", redis.url), Member("g2", redis.url)
+    async with running(one, two):
+        now = time.time()
+        one.services.announce(one.services.ledger.verify("b", "r1", now + 60, "gates", now))
+        await until(lambda: two.services.ledger.verified("b"))
+        two.services.announce(two.services.ledger.withdraw("b", "r1", "it loops", now))
+        await until(lambda: not one.services.ledger.verified("b"))
+        (latest, *_) = await one.persistence.recent("b")
+        assert latest.cause == "fleet: withdrawn: it loops"
+
+
 async def test_a_unit_that_is_defined_differently_is_noticed_and_kept_apart(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

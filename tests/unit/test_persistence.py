@@ -78,6 +78,25 @@ async def test_states_evidence_and_an_operator_s_word_are_found_again(tmp_path: 
         assert services.components["store"]() == f"ok: {tmp_path / 's.db'}"
 
 
+async def test_a_verification_that_lapsed_meanwhile_is_told_at_the_start(tmp_path: Path) -> None:
+    given = at(tmp_path / "s.db")
+    async with kept(given) as (services, _):
+        now = services.clock()
+        services.announce(services.ledger.verify("b", "r1", now + 60, "gates", now))
+        assert services.ledger.verified("b")
+        assert await services.keep()
+    again = make_services(given)
+    again.clock = lambda: now + 61
+    persistence = Persistence(given, again)
+    await persistence.start()
+    try:
+        assert not again.ledger.verified("b")
+        (latest, *_) = await persistence.recent("b")
+        assert latest.cause == "lapsed: its time is over"
+    finally:
+        await persistence.stop()
+
+
 async def test_a_store_that_was_asked_for_must_work(tmp_path: Path) -> None:
     given = at(tmp_path / "none" / "s.db")
     with pytest.raises(StoreError, match="there is no folder"):

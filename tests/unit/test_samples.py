@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from extproc.cli.evidence import one
 from extproc.config.load import ConfigError, parse
 from extproc.config.stores import SamplesModel
 from extproc.detect import Kind
@@ -219,3 +223,13 @@ def test_people_are_told_without_the_sample_and_the_store_gets_it() -> None:
     assert store.records[0].text_hash == people.records[0].text_hash
     assert not any(record.sample for record in people.records)
     assert not any(record.sample for record in store.records[1:])
+
+
+def test_the_command_shows_a_sample_as_it_is_and_until_when() -> None:
+    console = Console(file=StringIO(), width=400)
+    record = replace(sample(1, Clock()), sample="round [bold]and <1 latin 7>")
+    console.print(one(record.as_dict()))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "round [bold]and <1 latin 7>" in text
+    assert "sample_until" in text
+    assert str(record.sample_until) not in text, "a time is shown as one"

@@ -81,6 +81,7 @@ class Fleet:
         self._watcher = watcher
         self._period = period
         self._nudged = asyncio.Event()
+        self._exchanging = asyncio.Lock()
         self._trouble: str | None = None
         self._unreadable: tuple[str, ...] = ()
         self._met = False
@@ -112,13 +113,14 @@ class Fleet:
 
     async def sync(self) -> bool:
         """One exchange. False when it failed; that is logged once for each time it begins to."""
-        self._nudged.clear()
-        ok = False
-        try:
-            ok = await self._exchange()
-        finally:
-            self._member.exchanged(ok)
-        return ok
+        async with self._exchanging:
+            self._nudged.clear()
+            ok = False
+            try:
+                ok = await self._exchange()
+            finally:
+                self._member.exchanged(ok)
+            return ok
 
     async def _exchange(self) -> bool:
         try:

@@ -1,4 +1,5 @@
-"""The xDS server: EDS and RTDS, each as a service of its own and both as ADS.
+"""The xDS server: EDS and RTDS, each as a service of its own and both as ADS, as the whole state
+of the world or as what changed (delta).
 
 Every Envoy has its own stream and session. A change of state wakes one task, which makes a new
 snapshot; every stream then sends what changed for its Envoy. An Envoy that reads slowly gets the
@@ -20,6 +21,7 @@ from envoy.service.runtime.v3 import rtds_pb2_grpc
 
 from extproc.health.evidence import Evidence, Subject
 from extproc.signals.metrics import Metrics
+from extproc.signals.xds.delta import DeltaSession
 from extproc.signals.xds.session import Session
 from extproc.signals.xds.topology import Topology
 from extproc.signals.xds.world import EDS, RTDS, Ask, Snapshot, World
@@ -59,8 +61,8 @@ class XdsServer:
         """The port that was bound."""
 
     def evidence(self, record: Evidence) -> None:
-        """A sink: a change of state is told to Envoys at once."""
-        if record.subject is Subject.STATE:
+        """A sink: a change of state, or of who may take over, is told to Envoys at once."""
+        if record.subject is not Subject.VERDICT:
             self._wake.set()
 
     async def start(self) -> None:
@@ -114,9 +116,10 @@ class XdsServer:
                 for changed in self._streams:
                     changed.set()
 
-    async def serve(self, context: Any, only: str = "") -> None:
-        """One stream, until its Envoy ends it."""
-        session = Session(only, self._refused, _unknown)
+    async def serve(self, context: Any, only: str = "", delta: bool = False) -> None:
+        """One stream, until its Envoy ends it. ``delta``: it wants what changed alone."""
+        protocol = DeltaSession if delta else Session
+        session: Session | DeltaSession = protocol(only, self._refused, _unknown)
         changed, writing = asyncio.Event(), asyncio.Lock()
         pushing = asyncio.create_task(self._push(session, changed, writing, context))
         pushing.add_done_callback(_end_with(asyncio.current_task(), context))
@@ -134,7 +137,11 @@ class XdsServer:
             pushing.cancel()
 
     async def _push(
-        self, session: Session, changed: asyncio.Event, writing: asyncio.Lock, context: Any
+        self,
+        session: Session | DeltaSession,
+        changed: asyncio.Event,
+        writing: asyncio.Lock,
+        context: Any,
     ) -> None:
         while True:
             await changed.wait()
@@ -182,6 +189,9 @@ class _Eds(eds_pb2_grpc.EndpointDiscoveryServiceServicer):  # type: ignore[misc]
     async def StreamEndpoints(self, _: object, context: Any) -> None:
         await self._server.serve(context, EDS)
 
+    async def DeltaEndpoints(self, _: object, context: Any) -> None:
+        await self._server.serve(context, EDS, delta=True)
+
 
 class _Rtds(rtds_pb2_grpc.RuntimeDiscoveryServiceServicer):  # type: ignore[misc]
     def __init__(self, server: XdsServer) -> None:
@@ -190,6 +200,9 @@ class _Rtds(rtds_pb2_grpc.RuntimeDiscoveryServiceServicer):  # type: ignore[misc
     async def StreamRuntime(self, _: object, context: Any) -> None:
         await self._server.serve(context, RTDS)
 
+    async def DeltaRuntime(self, _: object, context: Any) -> None:
+        await self._server.serve(context, RTDS, delta=True)
+
 
 class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[misc]
     def __init__(self, server: XdsServer) -> None:
@@ -197,3 +210,6 @@ class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[mis
 
     async def StreamAggregatedResources(self, _: object, context: Any) -> None:
         await self._server.serve(context)
+
+    async def DeltaAggregatedResources(self, _: object, context: Any) -> None:
+        await self._server.serve(context, delta=True)

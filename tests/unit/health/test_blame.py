@@ -252,3 +252,39 @@ def test_a_unit_that_answers_well_when_asked_again_itself_is_charged_for_the_fir
     ledger.record(first)
     changes = ledger.record(first._replace(kind=Kind.CLEAN, marked=False, attempt=2, at=0.1))
     assert [c.after for c in changes] == [State.OBSERVE]
+
+
+def late(traffic: Traffic, text: str, number: int) -> None:
+    """A verdict that came after the beginning: no other unit is asked."""
+    traffic.answer("a", Kind.CORRUPT, request_id=str(number), source=f"client {number}", text=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "state"), [("the same answer", State.QUARANTINE), ("", State.QUARANTINE)]
+)
+def test_a_unit_that_spoils_everything_is_found_also_when_all_answers_are_one(
+    text: str, state: State
+) -> None:
+    traffic = Traffic()
+    for number in range(12):
+        late(traffic, text, number)
+    assert traffic.state("a") is state
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_one_request_that_many_clients_repeat_condemns_no_unit(repeated: bool) -> None:
+    chance, traffic = random.Random(5), Traffic()
+    for number in range(5000):
+        if chance.random() < 0.03:
+            late(traffic, "the same answer" if repeated else f"answer {number}", number)
+        else:
+            traffic.answer("a", Kind.CLEAN, source=f"client {number}")
+    found = State.QUARANTINE in [change.after for change in traffic.changes]
+    assert found is not repeated
+
+
+def test_what_another_unit_answered_well_is_charged_in_full_each_time() -> None:
+    traffic = Traffic()
+    for number in range(3):
+        traffic.retried(str(number), Kind.CORRUPT, Kind.CLEAN, text="the same answer")
+    assert traffic.state("a") is State.QUARANTINE

@@ -67,6 +67,12 @@ def test_what_is_not_said_contradicts_nothing() -> None:
     assert not disputes(gateway("g1", bare), [gateway("g2", unit())])
 
 
+def test_a_field_of_a_later_version_is_no_fault() -> None:
+    later = gateway("g2", unit()).as_dict()
+    later["units"]["a"]["sparsity"] = "2:4"
+    assert not disputes(gateway("g1", unit()), [Gateway.from_dict(later)])
+
+
 def test_another_release_is_told_and_still_shared() -> None:
     one, here = member("g1", unit(release="r1"))
     two, there = member("g2", unit(release="r2"))
@@ -139,7 +145,7 @@ def test_a_fleet_s_milder_state_does_not_undo_what_was_found_apart() -> None:
         {"by": "g", "units": []},
         {"by": "g", "units": {"a": 1}},
         {"by": "g", "units": {"a": {"model": 1}}},
-        {"by": "g", "units": {"a": {"no such field": "x"}}},
+        {"by": "g", "units": {"a": {"x" * 1000: "x"}}},
         {"by": "g", "units": {"a": {"model": "x" * 1000}}},
         {"by": "g", "units": {}, "more": 1},
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from envoy.service.discovery.v3 import ads_pb2_grpc
+from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from envoy.service.endpoint.v3 import eds_pb2_grpc
 from envoy.service.runtime.v3 import rtds_pb2_grpc
 
@@ -122,11 +122,29 @@ async def test_a_state_that_cannot_be_read_leaves_envoys_as_they_are(
     assert statuses(await stream.read()) == {"llm": [2, 1]}
 
 
-async def test_incremental_streams_are_declined(channel: grpc.aio.Channel) -> None:
-    stream = eds_pb2_grpc.EndpointDiscoveryServiceStub(channel).DeltaEndpoints()
-    with pytest.raises(grpc.aio.AioRpcError) as error:
-        await stream.read()
-    assert error.value.code() is grpc.StatusCode.UNIMPLEMENTED
+async def test_incremental_streams_are_told_what_changed(
+    channel: grpc.aio.Channel, server: XdsServer, health: Health, metrics: Metrics
+) -> None:
+    def asks(kind: str, name: str) -> discovery_pb2.DeltaDiscoveryRequest:
+        return discovery_pb2.DeltaDiscoveryRequest(type_url=kind, resource_names_subscribe=[name])
+
+    eds = eds_pb2_grpc.EndpointDiscoveryServiceStub(channel).DeltaEndpoints()
+    rtds = rtds_pb2_grpc.RuntimeDiscoveryServiceStub(channel).DeltaRuntime()
+    both = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel).DeltaAggregatedResources()
+    for stream, kind, name in (
+        (eds, EDS, "llm"),
+        (rtds, RTDS, "semantic"),
+        (both, EDS, "llm"),
+        (both, RTDS, "semantic"),
+    ):
+        await stream.write(asks("" if stream is not both else kind, name))
+        assert [each.name for each in (await stream.read()).resources] == [name]
+    health.answers["a"] = HARD
+    server.evidence(CHANGE)
+    assert [each.name for each in (await eds.read()).resources] == ["llm"]
+    assert [each.name for each in (await rtds.read()).resources] == ["semantic"]
+    assert {(await both.read()).type_url, (await both.read()).type_url} == {EDS, RTDS}
+    assert value(metrics, "xds_streams") == 3
 
 
 async def test_a_port_in_use_is_said(server: XdsServer, health: Health) -> None:
