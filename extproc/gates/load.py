@@ -176,7 +176,8 @@ class _Load:
         if said:
             return passed(name, f"the server says {said}")
         if self._log is not None and (fact := self._log.facts.get("quantization")):
-            return passed(name, f"the start-up log says {fact}")
+            quantized = "that the weights are not quantized" if fact == "none" else fact
+            return passed(name, f"the start-up log says {quantized}")
         return skipped(
             name, "the server does not tell; service.under_test.model_path or the log would"
         )

@@ -111,7 +111,7 @@ class ShadowCanary(Model):
 
     enabled: bool = True
     traffic_ratio: Rate = Field(
-        0.05, description="share of traffic that the candidate is meant to see; it is reported"
+        0.05, description="meant share of the candidate in traffic; shown beside the real one"
     )
     task_success_drop_threshold: Rate = 0.03
     degeneration_rate_threshold: Rate = 0.001
