@@ -10,7 +10,9 @@ import signal
 import sys
 from collections.abc import Awaitable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
@@ -306,6 +308,8 @@ def _run(settings: Path, config: Path, options: Any, store: Store, output: Outpu
             return asyncio.run(_until_signalled(run(inputs, store, watcher), watcher))
         except StoreTrouble as error:
             _unusable([str(error)])
+        except UnusableInput as error:
+            _unusable(error.problems)
         except asyncio.CancelledError:
             stack.close()
             typer.echo(
@@ -405,8 +409,22 @@ def _store(state: Path | None) -> Store:
         return Store(state)
     given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     home = os.environ.get("XDG_STATE_HOME")
-    base = Path(given) if given else Path(home or Path.home() / ".local/state") / "semantic-extproc"
+    try:
+        base = Path(given or Path(home or Path.home() / ".local/state") / "semantic-extproc")
+        (base / "gates").mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        # Nobody asked for this folder: without one a run is still a run.
+        typer.echo(
+            f"semantic-extproc: nothing is kept of this run ({error}); --state names a folder",
+            err=True,
+        )
+        return Store(Path(_forgotten().name))
     return Store(base / "gates")
+
+
+@cache
+def _forgotten() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="semantic-extproc-gates-")
 
 
 def _unusable(problems: list[str]) -> NoReturn:

@@ -27,7 +27,7 @@ from extproc.gates.run import Report, State, Subject, Watcher, finish, run_gates
 from extproc.gates.settings import GateSettings, GateTargets, Service
 from extproc.gates.startup import Scalar, StartupLog, read_log
 from extproc.gates.store import Approval, Record, Store, StoreTrouble, now
-from extproc.probes import Client, ClientSettings, ProbeError, Target
+from extproc.probes import Client, ClientSettings, ClientTls, Misconfigured, ProbeError, Target
 from extproc.probes.kinds import Golden
 
 ALL_GATES = frozenset({1, 2, 3, 4, 5})
@@ -165,9 +165,12 @@ class _Opened:
         sidecar = self._inputs.targets.sidecar
         if sidecar is not None:
             token = ADMIN_TOKEN if os.environ.get(ADMIN_TOKEN, "").strip() else ""
-            target = Target(sidecar.admin_url, api_key_env=token)
+            target = Target(sidecar.admin_url, api_key_env=token, tls=_admin_tls())
             settings = ClientSettings(timeout=ADMIN_SECONDS, retries=1)
-            self.admin = await stack.enter_async_context(Client(target, settings))
+            try:
+                self.admin = await stack.enter_async_context(Client(target, settings))
+            except Misconfigured as error:
+                raise UnusableInput([f"sidecar.admin_url: {error}"]) from None
         self.gates = list(self._laid_out())
 
     def path(self) -> ExecutionPath:
@@ -263,6 +266,13 @@ def _alone(run_file: Path) -> Iterator[None]:
                 "another folder with --state"
             ) from None
         yield
+
+
+def _admin_tls() -> ClientTls:
+    """As the commands for a running sidecar: files that the environment names."""
+    given = [os.environ.get(f"SEMANTIC_EXTPROC_ADMIN_{n}_FILE") for n in ("CA", "CERT", "KEY")]
+    ca, cert, key = (Path(name) if name else None for name in given)
+    return ClientTls(ca, cert, key)
 
 
 def _read_log(given: str) -> tuple[StartupLog, str]:

@@ -126,8 +126,10 @@ class _Load:
             client = await self._candidate.client()
             models = self._models or (await readiness(client)).models
             wanted = self._candidate.service.model
+            if not (wanted or models):
+                return failed(name, "the server lists no model", Condition.MODEL_LOAD)
             if not wanted or wanted in models:
-                return passed(name, f"the server lists {wanted or (models or ('no model',))[0]}")
+                return passed(name, f"the server lists {wanted or models[0]}")
             # Servers of a single model often answer to any name.
             await client.chat("Hello", max_tokens=1, temperature=0)
         except ProbeError as error:

@@ -172,13 +172,19 @@ class Service(Model):
         None, description="folder with config.json and the tokenizer, if it can be read from here"
     )
     timeout_sec: Seconds = Field(60, description="for one answer, where no gate says otherwise")
+    extra_body: dict[str, Any] = Field(
+        {}, description="fields for every request, as chat_template_kwargs to turn thinking off"
+    )
+    ca_file: Path | None = Field(None, description="PEM: authority of the server's certificate")
+    cert_file: Path | None = Field(None, description="PEM: our own certificate, if it wants one")
+    key_file: Path | None = Field(None, description="PEM: its key")
 
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str) -> str:
         return _http(value)
 
-    @field_validator("startup_log", "model_path", mode="before")
+    @field_validator("startup_log", "model_path", "ca_file", "cert_file", "key_file", mode="before")
     @classmethod
     def _path(cls, value: Any) -> Any:
         return Path(value) if isinstance(value, str) else value

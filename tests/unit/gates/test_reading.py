@@ -115,6 +115,14 @@ SERVICE = '[service.under_test]\nbase_url = "http://h:1"\n'
             SERVICE + 'api_key_env = "sk-live-1"\n',
             "config.toml:3: service.under_test.api_key_env: must name an environment variable",
         ),
+        (
+            SERVICE.replace("//h", "//me:secret@h"),
+            "config.toml:2: service.under_test.base_url: holds a user or password; name the key",
+        ),
+        (
+            SERVICE + 'ca_file = "/nowhere"\n',
+            "config.toml:3: service.under_test.ca_file: cannot be read: No such file",
+        ),
         (SERVICE + "[matrix]\ncolour = 1\n", "config.toml:4: matrix.colour: no such setting; "),
         (SERVICE + '[matrix]\nfusion_x = "a"\n', "config.toml:4: matrix.fusion_x: must be bool"),
         (SERVICE + '[service.tp.four]\nbase_url = "http://h"\n', "config.toml:3: service.tp: 'f"),

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from extproc.cli import app as command_line
 from extproc.demo.ports import free_ports
 from tests.unit.gates.fake import Fake, Gates, checks, statuses
 
@@ -278,6 +280,19 @@ def test_unusable_input_is_named_and_ends_with_2(gates: Gates) -> None:
         code, _, err = gates.run("--gates", "3", *arguments)
         assert code == 2, arguments
         assert "nowhere" in err
+
+
+def test_without_a_place_for_state_a_run_is_still_a_run(
+    gates: Gates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    with Fake().running() as url:
+        gates.serve(url)
+        files = gates.files()[:4]
+        done = CliRunner().invoke(command_line, ["gate", "run", *files, "--gates", "3"])
+    assert done.exit_code == 0
+    assert "nothing is kept of this run" in done.stderr
+    assert "--state" in done.stderr
 
 
 def test_fail_fast_leaves_out_what_follows(gates: Gates) -> None:
