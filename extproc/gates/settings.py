@@ -182,7 +182,17 @@ class Service(Model):
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str) -> str:
-        return _http(value)
+        parts = urlsplit(_http(value))
+        if "@" in parts.netloc:
+            raise ValueError("holds a user or password; name the key's variable with api_key_env")
+        if parts.query or parts.fragment:
+            raise ValueError("ends with a query or fragment; leave it out")
+        return value
+
+    @field_validator("ca_file", "cert_file", "key_file")
+    @classmethod
+    def _readable(cls, value: Path | None) -> Path | None:
+        return readable(value)
 
     @field_validator("startup_log", "model_path", "ca_file", "cert_file", "key_file", mode="before")
     @classmethod
