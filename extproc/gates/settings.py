@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from extproc.config.base import readable
 from extproc.gates import conditions
 from extproc.gates.conditions import Condition
 
