@@ -26,7 +26,7 @@ CITY = {"city": "Paris", "country": "France", "inhabitants": 2100000, "capital":
 
 class Fake:
     """``answer``: of chats without a format. ``logprobs``: "chat", "echo" or "" (ignored).
-    ``shift``: added to every log probability. ``nan``: written in their place."""
+    ``shift``: added to every log probability. ``nan``, ``constant``: written in their place."""
 
     def __init__(self, **changes: Any) -> None:
         self.models: list[str] = ["m"]
@@ -34,6 +34,7 @@ class Fake:
         self.logprobs = "chat"
         self.shift = 0.0
         self.nan = False
+        self.constant: float | None = None
         self.html = False
         self.status = 200
         self.delay = 0.0
@@ -123,6 +124,8 @@ class Fake:
 
     def _token(self, at: int) -> dict[str, Any]:
         value = float("nan") if self.nan else LOGPROBS[at] + self.shift
+        if self.constant is not None:
+            value = self.constant
         top = [
             {"token": WORDS[at], "logprob": value},
             {"token": " other", "logprob": value - 2},

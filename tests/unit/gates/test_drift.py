@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.gates.drift import as_json, compare, from_json, not_finite, trace
+from extproc.gates.drift import as_json, compare, from_json, not_finite, trace, uniform
 from extproc.probes.logprobs import TokenLogprob
 
 logprobs = st.floats(-20, 0)
@@ -61,6 +61,12 @@ def test_a_token_that_is_not_even_listed_is_as_far_as_the_list_reaches() -> None
     assert found.mean == pytest.approx(3.5)
 
 
+def test_a_confident_other_answer_is_far_off_though_nothing_else_is_listed() -> None:
+    ours = say(("!", -0.01))
+    (found,) = compare([trace([], ours, 16)], [trace([], say(("OK", -0.01)), 16)]).drifts
+    assert found.mean == pytest.approx(4.6, abs=0.1)  # what 99 % leave to all others
+
+
 def test_one_bad_prompt_is_not_diluted_by_good_ones() -> None:
     good = trace([], say(("a", -0.1)), 16)
     bad = trace([], say(("a", -1.1)), 16)
@@ -80,6 +86,23 @@ def test_an_impossible_alternative_and_the_first_token_of_a_prompt_are_no_faults
     first = TokenLogprob("a", None)
     second = TokenLogprob("b", -0.1, (("b", -0.1), ("c", -math.inf)))
     assert not_finite([trace([first, second], [], 16)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ([-10.803] * 6, 1),  # -ln(49152): zeroed weights
+        ([-9999.0] * 2, 1),
+        ([-0.1] * 6, 0),  # a proxy's constant
+        ([-10.8, -10.8, -10.8], 0),  # too few to tell
+        ([-10.8, -0.2, -10.8, -10.8], 0),
+        ([], 0),
+    ],
+)
+def test_the_same_tiny_probability_everywhere_is_no_softmax(
+    values: list[float], count: int
+) -> None:
+    assert uniform([trace([], [TokenLogprob("a", v) for v in values], 16)]) == count
 
 
 def test_another_tokenizer_is_told() -> None:

@@ -57,6 +57,18 @@ def test_numbers_that_are_nan_fail_gate_2_also_without_a_baseline(gates: Gates) 
     assert "baseline" in checks(report)["logit_drift"]["reason"]
 
 
+@pytest.mark.parametrize(("constant", "fails"), [(-10.803, True), (-0.1, False)])
+def test_uniform_logits_fail_and_a_constant_that_a_proxy_fills_in_does_not(
+    gates: Gates, constant: float, fails: bool
+) -> None:
+    with Fake(constant=constant).running() as url:
+        gates.serve(url)
+        report = gates.report("--gates", "2-4")
+    found = "failed" if fails else "passed"
+    assert checks(report)["nan_inf"]["status"] == found
+    assert checks(report)["context_1024"]["status"] == found
+
+
 @pytest.mark.parametrize("way", ["chat", "echo"])
 @pytest.mark.parametrize(("shift", "fails"), [(-0.01, False), (-0.03, True)])
 def test_drift_is_held_against_its_tolerance(
