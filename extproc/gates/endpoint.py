@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -24,6 +25,7 @@ from extproc.probes import (
     Target,
     discover,
 )
+from extproc.probes.discovery import unsupported
 
 _PASSING = frozenset({408, 425, 429, 502, 503, 504})
 """Statuses that say nothing of the model: a gateway's, or "not now"."""
@@ -93,6 +95,21 @@ def unanswered(name: str, role: str, error: ProbeError, *conditions: Condition) 
         isinstance(error, BadStatus) and error.status not in _PASSING
     )
     return failed(name, f"{role}: {error}", *conditions, answered=judged)
+
+
+_UNKNOWN_FIELD = re.compile(
+    r"unrecogni[sz]ed|unknown|unexpected|extra (?:inputs|fields)|not (?:permitted|allowed|valid)"
+    r"|invalid (?:param|field|arg)",
+    re.IGNORECASE,
+)
+
+
+def declines(error: BadStatus) -> bool:
+    """Whether a refusal says that the server does not offer what the request asks for."""
+    if unsupported(error):
+        return True
+    sick = error.reply is not None and error.reply.corrupt
+    return error.status in (400, 422) and not sick and bool(_UNKNOWN_FIELD.search(error.message))
 
 
 def is_loopback(url: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from extproc.gates import drift
 from extproc.gates.conditions import Condition
 from extproc.gates.drift import Comparison, Trace
-from extproc.gates.endpoint import Endpoint, unanswered
+from extproc.gates.endpoint import Endpoint, declines, unanswered
 from extproc.gates.outcome import Check, failed, passed, skipped
 from extproc.gates.outcome import Measured as Numbers
 from extproc.gates.plan import Gate, Planned, digest
@@ -375,6 +375,8 @@ class NumericalRun:
         message = error.message if isinstance(error, BadStatus) else ""
         if (reply is not None and reply.corrupt) or _NOT_FINITE.search(message):
             return unanswered(name, role, error, condition)
+        if isinstance(error, BadStatus) and declines(error):
+            return self._unmeasured(name, f"{role} gives no log probabilities: {error}")
         return unanswered(name, role, error)
 
 

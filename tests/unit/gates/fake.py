@@ -26,6 +26,7 @@ CITY = {"city": "Paris", "country": "France", "inhabitants": 2100000, "capital":
 
 class Fake:
     """``answer``: of chats without a format. ``logprobs``: "chat", "echo" or "" (ignored).
+    ``refuses``: fields of a request that are answered with 400, as strict servers do.
     ``shift``: added to every log probability. ``nan``, ``constant``: written in their place."""
 
     def __init__(self, **changes: Any) -> None:
@@ -36,6 +37,7 @@ class Fake:
         self.nan = False
         self.constant: float | None = None
         self.html = False
+        self.refuses: tuple[str, ...] = ()
         self.status = 200
         self.delay = 0.0
         self.health = 200
@@ -85,6 +87,9 @@ class Fake:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         asked = await request.json()
         self.chats.append(asked)
+        if wrong := [name for name in self.refuses if name in asked]:
+            error = {"error": {"message": f"Unrecognized request argument supplied: {wrong[0]}"}}
+            return web.json_response(error, status=400)
         if (refused := await self._common(request, "chat")) is not None:
             return refused
         message: dict[str, Any] = {"role": "assistant", "content": self.answer}

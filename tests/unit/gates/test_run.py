@@ -106,6 +106,19 @@ def test_a_server_without_log_probabilities_is_left_out_and_said(gates: Gates) -
         assert gates.report("--gates", "2-3")["exit_code"] == 1
 
 
+def test_a_strict_server_that_knows_no_such_fields_is_left_out_and_said(gates: Gates) -> None:
+    refuses = ("logprobs", "tools", "response_format")
+    with Fake(refuses=refuses).running() as url, Fake().running() as base:
+        gates.serve(url)
+        gates.serve(base, "service.baseline")
+        report = gates.report("--gates", "2-4")
+    found = checks(report)
+    assert report["exit_code"] == 0
+    for name in ("nan_inf", "logit_drift", "json_parse_rate", "tool_call_schema"):
+        assert found[name]["status"] == "skipped", name
+    assert "Unrecognized request argument" in found["nan_inf"]["reason"]
+
+
 def test_another_tensor_parallel_degree_is_compared_where_it_has_an_endpoint(
     gates: Gates,
 ) -> None:
