@@ -17,7 +17,7 @@ from extproc.gates.golden import golden_gate
 from extproc.gates.load import load_gate, server_quantization
 from extproc.gates.long_context import long_context_gate
 from extproc.gates.numerical import NumericalRun, numerical_gate
-from extproc.gates.outcome import Check
+from extproc.gates.outcome import Check, overall
 from extproc.gates.path import ExecutionPath, execution_path, path_check
 from extproc.gates.plan import Gate, Planned, digest
 from extproc.gates.prompts import read_prompts
@@ -111,6 +111,7 @@ async def run(inputs: Inputs, store: Store, watcher: Watcher) -> Report:
                 path.fields,
                 tuple(alarm.key for alarm in inputs.log.alarms) if inputs.log else (),
                 opened.reference(),
+                overall(gate.status for gate in results).value,
             )
         )
         return await finish(

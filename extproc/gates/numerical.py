@@ -24,6 +24,7 @@ from extproc.probes import (
     Reply,
     Support,
     Way,
+    corrupted_requests,
 )
 
 PROMPTS = (
@@ -130,11 +131,20 @@ class NumericalRun:
         name = "nan_inf"
         try:
             way = await self._way()
+            before = await self._counted()
             found = await self._measure(self._candidate, way)
+            counted = await self._counted() - before
         except _NoWay as reason:
             return self._unmeasured(name, str(reason))
         except ProbeError as error:
             return self._refused(name, self._candidate.role, error, Condition.NOT_FINITE)
+        if counted > 0:
+            return failed(
+                name,
+                f"vLLM itself counts {counted:g} corrupted requests more (NaN in their logits)",
+                Condition.NOT_FINITE,
+                measured={"corrupted_requests": counted},
+            )
         bad = drift.not_finite(found.traces)
         places = sum(len(trace.given) + len(trace.generated) for trace in found.traces)
         if bad:
@@ -343,6 +353,12 @@ class NumericalRun:
             for endpoint, found in offers
         )
         raise _NoWay(f"no log probabilities to compare: {said}")
+
+    async def _counted(self) -> float:
+        """Requests with NaN in their logits, as vLLM counts them where it does; else 0."""
+        if not (await self._candidate.capabilities()).counters:
+            return 0.0
+        return await corrupted_requests(await self._candidate.client()) or 0.0
 
     async def _measure(self, endpoint: Endpoint, way: Way) -> Measured:
         key = f"{endpoint.role} {way}"

@@ -43,6 +43,8 @@ class Record:
     path: Mapping[str, Scalar] = field(default_factory=dict)
     alarms: tuple[str, ...] = ()
     reference: Mapping[str, Any] = field(default_factory=dict)
+    result: str = ""
+    """What that run came to."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values only."""
@@ -51,6 +53,7 @@ class Record:
             "release": self.release,
             "model": self.model,
             "at": self.at,
+            "result": self.result,
             "path": dict(self.path),
             "alarms": list(self.alarms),
             "reference": dict(self.reference),
@@ -68,6 +71,7 @@ class Record:
             dict(content["path"]),
             tuple(str(key) for key in content["alarms"]),
             dict(content["reference"]),
+            str(content["result"]),
         )
 
 

@@ -48,6 +48,7 @@ def approve(
         unusable([str(error)])
     record = approval.record
     typer.echo(f"release {release} is approved by {by}: {reason}")
+    typer.echo(f"  its last run, {record.at}: {record.result}")
     for name, value in record.path.items():
         typer.echo(f"  {name} = {value}")
     for alarm in record.alarms:
@@ -98,7 +99,7 @@ def releases(state: Path | None = State, output: Output = How) -> None:
         made.add_row(
             Text(record.release, style="bold"),
             Text(record.model),
-            Text(record.at),
+            Text(f"{record.at}\n{record.result}"),
             Text("\n".join(f"{name} = {value}" for name, value in record.path.items())),
             Text("\n".join(said) or "no"),
         )

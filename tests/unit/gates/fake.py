@@ -26,6 +26,7 @@ CITY = {"city": "Paris", "country": "France", "inhabitants": 2100000, "capital":
 
 class Fake:
     """``answer``: of chats without a format. ``logprobs``: "chat", "echo" or "" (ignored).
+    ``corrupted``: what vLLM counts of requests with NaN, one more each time it is asked.
     ``refuses``: fields of a request that are answered with 400, as strict servers do.
     ``shift``: added to every log probability. ``nan``, ``constant``: written in their place."""
 
@@ -38,6 +39,7 @@ class Fake:
         self.constant: float | None = None
         self.html = False
         self.refuses: tuple[str, ...] = ()
+        self.corrupted: int | None = None
         self.status = 200
         self.delay = 0.0
         self.health = 200
@@ -56,6 +58,7 @@ class Fake:
             [
                 web.get("/health", self._health),
                 web.get("/v1/models", self._models),
+                web.get("/metrics", self._metrics),
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._complete),
             ]
@@ -72,6 +75,12 @@ class Fake:
         if self.seen["health"] <= self.ready_after:
             return web.Response(status=503)
         return web.Response(status=self.health)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if self.corrupted is None:
+            return web.Response(status=404)
+        self.corrupted += self.seen["chat"] > 3  # those that discovery sends are not the gate's
+        return web.Response(text=f'vllm:corrupted_requests_total{{model="m"}} {self.corrupted}\n')
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         if (refused := await self._common(request, "models")) is not None:

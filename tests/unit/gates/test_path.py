@@ -41,6 +41,7 @@ def test_the_first_release_is_recorded_and_becomes_the_reference_when_approved(
         code, out, _ = gates.run("r1", "--reason", "it was checked by hand", command="approve")
         assert code == 0
         assert "attention_backend = flashinfer" in out
+        assert out.splitlines()[1].endswith(": passed")
         lines = (gates.folder / "state" / "approvals.jsonl").read_text().splitlines()
         entry = json.loads(lines[0])
         assert entry["by"] == getpass.getuser()

@@ -106,6 +106,14 @@ def test_a_server_without_log_probabilities_is_left_out_and_said(gates: Gates) -
         assert gates.report("--gates", "2-3")["exit_code"] == 1
 
 
+def test_what_vllm_counts_itself_is_believed(gates: Gates) -> None:
+    with Fake(corrupted=7).running() as url:
+        gates.serve(url)
+        found = checks(gates.report("--gates", "2"))["nan_inf"]
+    assert found["status"] == "failed"
+    assert "vLLM itself counts" in found["reason"]
+
+
 def test_a_strict_server_that_knows_no_such_fields_is_left_out_and_said(gates: Gates) -> None:
     refuses = ("logprobs", "tools", "response_format")
     with Fake(refuses=refuses).running() as url, Fake().running() as base:
