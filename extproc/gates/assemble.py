@@ -17,7 +17,7 @@ from extproc.gates.golden import golden_gate
 from extproc.gates.load import load_gate, server_quantization
 from extproc.gates.long_context import long_context_gate
 from extproc.gates.numerical import NumericalRun, numerical_gate
-from extproc.gates.outcome import Check, overall
+from extproc.gates.outcome import Check, Status, overall
 from extproc.gates.path import ExecutionPath, execution_path, path_check
 from extproc.gates.plan import Gate, Planned, digest
 from extproc.gates.prompts import read_prompts
@@ -103,17 +103,7 @@ async def run(inputs: Inputs, store: Store, watcher: Watcher) -> Report:
             opened.gates, opened.state, watcher, opened.secrets.scrub, inputs.options.fail_fast
         )
         path = opened.path()
-        store.save(
-            Record(
-                inputs.release,
-                inputs.targets.service.under_test.model,
-                now(),
-                path.fields,
-                tuple(alarm.key for alarm in inputs.log.alarms) if inputs.log else (),
-                opened.reference(),
-                overall(gate.status for gate in results).value,
-            )
-        )
+        store.save(opened.record(overall(gate.status for gate in results)))
         return await finish(
             results,
             opened.subject,
@@ -179,13 +169,29 @@ class _Opened:
         inputs = self._inputs
         return execution_path(inputs.targets.matrix, inputs.log, self._server)
 
-    def reference(self) -> dict[str, object]:
-        """The numbers of gate 2, of this run or, where it did not measure, of the last one."""
-        kept = self._numerical.kept() if self._numerical is not None else None
-        if kept is None:
-            record = self._store.record(self._inputs.release)
-            return dict(record.reference) if record is not None else {}
-        return kept
+    def record(self, result: Status) -> Record:
+        """What is kept of the release. What this run was not given or did not measure stays as the
+        last run had it: gates of one release may be run apart."""
+        inputs = self._inputs
+        last = self._store.record(inputs.release)
+        alarms: tuple[str, ...] = ()
+        path: dict[str, Scalar] = {}
+        if inputs.log is not None:
+            alarms = tuple(alarm.key for alarm in inputs.log.alarms)
+        elif last is not None:
+            alarms, path = last.alarms, dict(last.path)
+        reference = self._numerical.kept() if self._numerical is not None else None
+        if reference is None:
+            reference = dict(last.reference) if last is not None else {}
+        return Record(
+            inputs.release,
+            inputs.targets.service.under_test.model,
+            now(),
+            {**path, **self.path().fields},
+            alarms,
+            reference,
+            result.value,
+        )
 
     def _laid_out(self) -> Iterator[Gate]:
         inputs, config = self._inputs, self._inputs.settings.gate_config

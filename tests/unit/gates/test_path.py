@@ -87,6 +87,15 @@ def test_a_change_nobody_approved_calls_for_a_rollback_though_answers_are_right(
         assert path_of(gates, "r2")["code"] == 1
 
 
+def test_gates_of_one_release_may_be_run_apart(gates: Gates) -> None:
+    with Fake().running() as url:
+        gates.serve(url)
+        path_of(gates, "r1")
+        gates.report("--gates", "3", "--release", "r1")  # without the log
+        _, out, _ = gates.run("r1", "--reason", "fine", command="approve")
+    assert "attention_backend = flashinfer" in out
+
+
 def test_a_fallback_is_explained_by_an_approval_of_it(gates: Gates) -> None:
     line = "WARNING 07-25 13:42:02 [x.py:1] Custom allreduce is disabled because of PCIe\n"
     with Fake().running() as url:
