@@ -103,7 +103,11 @@ async def run(inputs: Inputs, store: Store, watcher: Watcher) -> Report:
             opened.gates, opened.state, watcher, opened.secrets.scrub, inputs.options.fail_fast
         )
         path = opened.path()
-        store.save(opened.record(overall(gate.status for gate in results)))
+        record = opened.record(overall(gate.status for gate in results))
+        store.save(record)
+        (path_result,) = results[-1].checks
+        if path_result.status is Status.PASSED:
+            store.accept(record)
         return await finish(
             results,
             opened.subject,
@@ -242,7 +246,8 @@ class _Opened:
                 said = ""  # gate 1 says that it does not answer
             if said:
                 self._server["quantization"] = said
-        return path_check(self.path(), self.approval)
+        last = self._store.accepted(self._inputs.targets.service.under_test.model)
+        return path_check(self.path(), self.approval, last)
 
 
 @asynccontextmanager

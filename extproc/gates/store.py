@@ -3,6 +3,7 @@
 A folder::
 
     releases/<release>.json   what was last measured of a release (written anew by each run)
+    accepted/<model>.json     the record of the last release whose execution path passed
     approvals.jsonl           who approved what, when and why (only ever appended to)
     runs/<key>.json           the state of a run, so that it can be resumed
 
@@ -111,6 +112,16 @@ class Store:
         content = self.read(path)
         return None if content is None else _record(content, path)
 
+    def accept(self, record: Record) -> None:
+        """Keeps a record as that of the last release of its model whose path passed."""
+        self.write(self._accepted_file(record.model), record.as_dict())
+
+    def accepted(self, model: str) -> Record | None:
+        """The record of the last release of ``model`` whose path passed."""
+        path = self._accepted_file(model)
+        content = self.read(path)
+        return None if content is None else _record(content, path)
+
     def releases(self) -> list[str]:
         """The releases that have a record."""
         found = []
@@ -203,6 +214,9 @@ class Store:
                 raise
         except OSError as error:
             raise _trouble(path, error) from None
+
+    def _accepted_file(self, model: str) -> Path:
+        return self.folder / "accepted" / f"{quote(model, safe='') or 'model'}.json"
 
     def _release_file(self, release: str) -> Path:
         return self.folder / "releases" / f"{quote(release, safe='')}.json"
