@@ -17,7 +17,7 @@ from extproc.gates.golden import golden_gate
 from extproc.gates.load import load_gate, server_quantization
 from extproc.gates.long_context import long_context_gate
 from extproc.gates.numerical import NumericalRun, numerical_gate
-from extproc.gates.outcome import Check
+from extproc.gates.outcome import Check, Status, overall
 from extproc.gates.path import ExecutionPath, execution_path, path_check
 from extproc.gates.plan import Gate, Planned, digest
 from extproc.gates.prompts import read_prompts
@@ -27,7 +27,7 @@ from extproc.gates.run import Report, State, Subject, Watcher, finish, run_gates
 from extproc.gates.settings import GateSettings, GateTargets, Service
 from extproc.gates.startup import Scalar, StartupLog, read_log
 from extproc.gates.store import Approval, Record, Store, StoreTrouble, now
-from extproc.probes import Client, ClientSettings, ProbeError, Target
+from extproc.probes import Client, ClientSettings, ClientTls, Misconfigured, ProbeError, Target
 from extproc.probes.kinds import Golden
 
 ALL_GATES = frozenset({1, 2, 3, 4, 5})
@@ -103,16 +103,11 @@ async def run(inputs: Inputs, store: Store, watcher: Watcher) -> Report:
             opened.gates, opened.state, watcher, opened.secrets.scrub, inputs.options.fail_fast
         )
         path = opened.path()
-        store.save(
-            Record(
-                inputs.release,
-                inputs.targets.service.under_test.model,
-                now(),
-                path.fields,
-                tuple(alarm.key for alarm in inputs.log.alarms) if inputs.log else (),
-                opened.reference(),
-            )
-        )
+        record = opened.record(overall(gate.status for gate in results))
+        store.save(record)
+        (path_result,) = results[-1].checks
+        if path_result.status is Status.PASSED:
+            store.accept(record)
         return await finish(
             results,
             opened.subject,
@@ -165,9 +160,12 @@ class _Opened:
         sidecar = self._inputs.targets.sidecar
         if sidecar is not None:
             token = ADMIN_TOKEN if os.environ.get(ADMIN_TOKEN, "").strip() else ""
-            target = Target(sidecar.admin_url, api_key_env=token)
+            target = Target(sidecar.admin_url, api_key_env=token, tls=_admin_tls())
             settings = ClientSettings(timeout=ADMIN_SECONDS, retries=1)
-            self.admin = await stack.enter_async_context(Client(target, settings))
+            try:
+                self.admin = await stack.enter_async_context(Client(target, settings))
+            except Misconfigured as error:
+                raise UnusableInput([f"sidecar.admin_url: {error}"]) from None
         self.gates = list(self._laid_out())
 
     def path(self) -> ExecutionPath:
@@ -175,13 +173,29 @@ class _Opened:
         inputs = self._inputs
         return execution_path(inputs.targets.matrix, inputs.log, self._server)
 
-    def reference(self) -> dict[str, object]:
-        """The numbers of gate 2, of this run or, where it did not measure, of the last one."""
-        kept = self._numerical.kept() if self._numerical is not None else None
-        if kept is None:
-            record = self._store.record(self._inputs.release)
-            return dict(record.reference) if record is not None else {}
-        return kept
+    def record(self, result: Status) -> Record:
+        """What is kept of the release. What this run was not given or did not measure stays as the
+        last run had it: gates of one release may be run apart."""
+        inputs = self._inputs
+        last = self._store.record(inputs.release)
+        alarms: tuple[str, ...] = ()
+        path: dict[str, Scalar] = {}
+        if inputs.log is not None:
+            alarms = tuple(alarm.key for alarm in inputs.log.alarms)
+        elif last is not None:
+            alarms, path = last.alarms, dict(last.path)
+        reference = self._numerical.kept() if self._numerical is not None else None
+        if reference is None:
+            reference = dict(last.reference) if last is not None else {}
+        return Record(
+            inputs.release,
+            inputs.targets.service.under_test.model,
+            now(),
+            {**path, **self.path().fields},
+            alarms,
+            reference,
+            result.value,
+        )
 
     def _laid_out(self) -> Iterator[Gate]:
         inputs, config = self._inputs, self._inputs.settings.gate_config
@@ -232,7 +246,8 @@ class _Opened:
                 said = ""  # gate 1 says that it does not answer
             if said:
                 self._server["quantization"] = said
-        return path_check(self.path(), self.approval)
+        last = self._store.accepted(self._inputs.targets.service.under_test.model)
+        return path_check(self.path(), self.approval, last)
 
 
 @asynccontextmanager
@@ -263,6 +278,13 @@ def _alone(run_file: Path) -> Iterator[None]:
                 "another folder with --state"
             ) from None
         yield
+
+
+def _admin_tls() -> ClientTls:
+    """As the commands for a running sidecar: files that the environment names."""
+    given = [os.environ.get(f"SEMANTIC_EXTPROC_ADMIN_{n}_FILE") for n in ("CA", "CERT", "KEY")]
+    ca, cert, key = (Path(name) if name else None for name in given)
+    return ClientTls(ca, cert, key)
 
 
 def _read_log(given: str) -> tuple[StartupLog, str]:

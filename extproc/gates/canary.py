@@ -207,6 +207,8 @@ def _two_samples(observed: Observed, settings: ShadowCanary) -> Check:
         "candidate": ours.total,
         "baseline": theirs.total,
         "needed": needed,
+        "share": ours.total / (ours.total + theirs.total),
+        "meant_share": settings.traffic_ratio,
     }
     if drop > limit and p <= alpha:
         return failed(name, said, Condition.SUCCESS, threshold=limit, measured=numbers)

@@ -104,6 +104,33 @@ def not_finite(traces: Sequence[Trace]) -> int:
     return count
 
 
+UNIFORM = -6.0
+"""A log probability below which a token is improbable: one of 400 that are equally likely. Zeroed
+weights give -ln(vocabulary), about -11, at every place."""
+
+LOWEST = -9000.0
+"""Below it stands what is no number any more: vLLM writes a NaN as -9999."""
+
+LEFT = math.log(1e-6)
+"""What is left beside alternatives that add up to one, as far as rounding lets them."""
+
+FEWEST = 4
+"""Places from which equal values are no chance."""
+
+
+def uniform(traces: Sequence[Trace]) -> int:
+    """Prompts whose generated tokens all have the same, tiny probability: the logits are all alike,
+    or were clamped. A constant that is not tiny is what a proxy fills in, and says nothing."""
+    count = 0
+    for one in traces:
+        values = {place.logprob for place in one.generated}
+        value = next(iter(values)) if len(values) == 1 else None
+        alike = value is not None and value < UNIFORM and len(one.generated) >= FEWEST
+        clamped = bool(values) and all(v is not None and v <= LOWEST for v in values)
+        count += alike or clamped
+    return count
+
+
 def compare(candidate: Sequence[Trace], baseline: Sequence[Trace]) -> Comparison:
     """Both on the same prompts, in the same order."""
     drifts = []
@@ -170,11 +197,14 @@ def _first(top: Mapping[str, float | None], k: int) -> set[str]:
 
 
 def _least(place: Place) -> float | None:
-    """The most that a token outside the list can have."""
-    values = [value for value in place.top.values() if value is not None and math.isfinite(value)]
-    if values:
-        return min(values)
-    return place.logprob
+    """The most that a token outside the list can have: no more than the last of the list, and no
+    more than the list leaves."""
+    listed = {**place.top, place.token: place.logprob}
+    values = [value for value in listed.values() if value is not None and math.isfinite(value)]
+    if not values:
+        return None
+    left = 1.0 - sum(math.exp(value) for value in values)
+    return min(*values, math.log(left) if left > 0 else LEFT, 0.0)
 
 
 def _perplexity(values: Sequence[float]) -> float:

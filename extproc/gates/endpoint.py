@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
 from extproc.gates.conditions import Condition
 from extproc.gates.outcome import Check, failed
+from extproc.gates.plan import digest
 from extproc.gates.settings import Service
 from extproc.probes import (
     BadStatus,
     Capabilities,
     Client,
     ClientSettings,
+    ClientTls,
     NotJson,
     ProbeError,
     Target,
     discover,
 )
+from extproc.probes.discovery import unsupported
 
 _PASSING = frozenset({408, 425, 429, 502, 503, 504})
 """Statuses that say nothing of the model: a gateway's, or "not now"."""
@@ -42,13 +47,19 @@ class Endpoint:
         timeout = self.service.timeout_sec if seconds is None else seconds
         found = self._clients.get(timeout)
         if found is None:
-            key = self.service.api_key_env
+            service, key = self.service, self.service.api_key_env
             target = Target(
-                self.service.base_url,
-                self.service.model,
+                service.base_url,
+                service.model,
                 key if os.environ.get(key, "").strip() else "",
+                tls=ClientTls(service.ca_file, service.cert_file, service.key_file),
+                extra=service.extra_body,
             )
-            settings = ClientSettings(timeout=timeout, connect=min(5.0, timeout))
+            settings = ClientSettings(
+                timeout=timeout,
+                connect=min(5.0, timeout),
+                proxies=not is_loopback(service.base_url),
+            )
             found = await self._stack.enter_async_context(Client(target, settings))
             self._clients[timeout] = found
         return found
@@ -71,7 +82,11 @@ class Endpoint:
     @property
     def identity(self) -> dict[str, str]:
         """What tells it apart from another, for the inputs of checks."""
-        return {"url": shown(self.service.base_url), "model": self.service.model}
+        return {
+            "url": shown(self.service.base_url),
+            "model": self.service.model,
+            "extra": digest(self.service.extra_body),
+        }
 
 
 def unanswered(name: str, role: str, error: ProbeError, *conditions: Condition) -> Check:
@@ -80,6 +95,30 @@ def unanswered(name: str, role: str, error: ProbeError, *conditions: Condition) 
         isinstance(error, BadStatus) and error.status not in _PASSING
     )
     return failed(name, f"{role}: {error}", *conditions, answered=judged)
+
+
+_UNKNOWN_FIELD = re.compile(
+    r"unrecogni[sz]ed|unknown|unexpected|extra (?:inputs|fields)|not (?:permitted|allowed|valid)"
+    r"|invalid (?:param|field|arg)",
+    re.IGNORECASE,
+)
+
+
+def declines(error: BadStatus) -> bool:
+    """Whether a refusal says that the server does not offer what the request asks for."""
+    if unsupported(error):
+        return True
+    sick = error.reply is not None and error.reply.corrupt
+    return error.status in (400, 422) and not sick and bool(_UNKNOWN_FIELD.search(error.message))
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL is this machine: then the environment's proxy has no business with it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def shown(url: str) -> str:

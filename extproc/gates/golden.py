@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 
 from extproc.gates.conditions import Condition
@@ -109,8 +108,7 @@ def describe(reply: Reply, golden: Golden, show: bool) -> str:
         hidden = " (there is reasoning; give it more max_tokens)" if reply.reasoning else ""
         said = f"an empty answer{hidden}"
     else:
-        mark = hashlib.sha256(text.encode()).hexdigest()[:8]
-        said = f"another answer, {len(text)} characters ({mark})"
+        said = f"another answer, {len(text)} characters"
         if reply.finish == "length":
             said += ", cut off by max_tokens"
     if show and text:

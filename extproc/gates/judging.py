@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from extproc.detect import Finding, Inspector, Kind
+from extproc.detect import Finding, Inspector, Kind, Weight
+from extproc.gates.drift import UNIFORM
 from extproc.probes import Reply
 from extproc.wire import Channel, Ended, Finish, Status, Text, Usage
 
@@ -16,7 +17,7 @@ def corrupt(reply: Reply) -> str:
     A reply comes judged beside its request, where numbers and words of a long prompt may excuse
     what looks like a wanted repetition. Our own prompts want none: the text is judged alone, too.
     """
-    if reply.corrupt:
+    if reply.corrupt and not _filled_in(reply):
         return seen(reply)
     inspector = Inspector()
     inspector.feed(
@@ -30,6 +31,14 @@ def corrupt(reply: Reply) -> str:
     )
     verdict = inspector.finish()
     return _named(verdict.findings) if verdict.kind is Kind.CORRUPT else ""
+
+
+def _filled_in(reply: Reply) -> bool:
+    """Whether all that speaks against an answer is that every token has the same log probability,
+    and no tiny one: a proxy that knows none fills in a constant."""
+    proofs = {finding.name for finding in reply.findings if finding.weight is Weight.PROOF}
+    values = {token.logprob for token in reply.logprobs}
+    return proofs == {"logprobs.identical"} and all(v is not None and v > UNIFORM for v in values)
 
 
 def seen(reply: Reply) -> str:

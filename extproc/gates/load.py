@@ -126,8 +126,10 @@ class _Load:
             client = await self._candidate.client()
             models = self._models or (await readiness(client)).models
             wanted = self._candidate.service.model
+            if not (wanted or models):
+                return failed(name, "the server lists no model", Condition.MODEL_LOAD)
             if not wanted or wanted in models:
-                return passed(name, f"the server lists {wanted or (models or ('no model',))[0]}")
+                return passed(name, f"the server lists {wanted or models[0]}")
             # Servers of a single model often answer to any name.
             await client.chat("Hello", max_tokens=1, temperature=0)
         except ProbeError as error:
@@ -176,7 +178,8 @@ class _Load:
         if said:
             return passed(name, f"the server says {said}")
         if self._log is not None and (fact := self._log.facts.get("quantization")):
-            return passed(name, f"the start-up log says {fact}")
+            quantized = "that the weights are not quantized" if fact == "none" else fact
+            return passed(name, f"the start-up log says {quantized}")
         return skipped(
             name, "the server does not tell; service.under_test.model_path or the log would"
         )

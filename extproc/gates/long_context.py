@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from extproc.gates.conditions import Condition
-from extproc.gates.endpoint import Endpoint, unanswered
+from extproc.gates.endpoint import Endpoint, declines, unanswered
 from extproc.gates.judging import corrupt, seen
 from extproc.gates.outcome import Check, Measured, Status, failed, passed, skipped
 from extproc.gates.plan import Gate, Planned
@@ -28,7 +28,7 @@ from extproc.probes import (
     Way,
     count_tokens,
 )
-from extproc.probes.discovery import TOOL, context_in, unsupported
+from extproc.probes.discovery import TOOL, context_in
 from extproc.probes.filler import filler
 from extproc.probes.kinds.structured import CITY, kept
 
@@ -150,7 +150,7 @@ class _Long:
                     temperature=0,
                 )
             except BadStatus as error:
-                if unsupported(error):
+                if declines(error):
                     return skipped(name, "the server offers no output by a JSON schema")
                 found = self._refused(name, error)
                 return Check(name, Status.MISSED, found.reason, answered=found.answered)
@@ -186,7 +186,7 @@ class _Long:
                     )
                 )
         except BadStatus as error:
-            if unsupported(error):
+            if declines(error):
                 return skipped(name, f"the server takes no tools: {error.message or error.status}")
             return self._refused(name, error, Condition.TOOL_CALL)
         except ProbeError as error:

@@ -10,8 +10,7 @@ from typing import Any
 from extproc.gates import drift
 from extproc.gates.conditions import Condition
 from extproc.gates.drift import Comparison, Trace
-from extproc.gates.endpoint import Endpoint, unanswered
-from extproc.gates.judging import seen
+from extproc.gates.endpoint import Endpoint, declines, unanswered
 from extproc.gates.outcome import Check, failed, passed, skipped
 from extproc.gates.outcome import Measured as Numbers
 from extproc.gates.plan import Gate, Planned, digest
@@ -25,6 +24,7 @@ from extproc.probes import (
     Reply,
     Support,
     Way,
+    corrupted_requests,
 )
 
 PROMPTS = (
@@ -46,12 +46,15 @@ _NOT_FINITE = re.compile(r"out of range float|not json compliant|\b(?:nan|inf(?:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one server said of all prompts, by which way. ``corrupt``: findings of answers that our
-    detectors call corrupt, with their shapes."""
+    """What one server said of all prompts, by which way."""
 
     way: Way
     traces: tuple[Trace, ...]
-    corrupt: tuple[str, ...]
+
+    @property
+    def unfit(self) -> bool:
+        """Whether nothing can be held against it."""
+        return bool(drift.not_finite(self.traces) or drift.uniform(self.traces))
 
 
 class _NoWay(Exception):
@@ -116,7 +119,7 @@ class NumericalRun:
         """What is worth keeping as a reference, None if nothing was measured or it is unfit."""
         for found in self._measured.values():
             if isinstance(found, Measured):
-                if found.corrupt or drift.not_finite(found.traces):
+                if found.unfit:
                     return None
                 return {**self._shape(found.way), "traces": drift.as_json(found.traces)}
             return None
@@ -128,11 +131,20 @@ class NumericalRun:
         name = "nan_inf"
         try:
             way = await self._way()
+            before = await self._counted()
             found = await self._measure(self._candidate, way)
+            counted = await self._counted() - before
         except _NoWay as reason:
             return self._unmeasured(name, str(reason))
         except ProbeError as error:
             return self._refused(name, self._candidate.role, error, Condition.NOT_FINITE)
+        if counted > 0:
+            return failed(
+                name,
+                f"vLLM itself counts {counted:g} corrupted requests more (NaN in their logits)",
+                Condition.NOT_FINITE,
+                measured={"corrupted_requests": counted},
+            )
         bad = drift.not_finite(found.traces)
         places = sum(len(trace.given) + len(trace.generated) for trace in found.traces)
         if bad:
@@ -142,12 +154,13 @@ class NumericalRun:
                 Condition.NOT_FINITE,
                 measured={"tokens": places, "not_finite": bad},
             )
-        if found.corrupt:
+        if alike := drift.uniform(found.traces):
             return failed(
                 name,
-                f"{len(found.corrupt)} of {len(PROMPTS)} answers are corrupt: {found.corrupt[0]}",
+                f"{alike} of {len(PROMPTS)} prompts get the same tiny probability for every token "
+                f"({found.way})",
                 Condition.NOT_FINITE,
-                measured={"tokens": places, "corrupt": len(found.corrupt)},
+                measured={"tokens": places, "uniform": alike},
             )
         return passed(
             name,
@@ -293,7 +306,7 @@ class NumericalRun:
             theirs = await self._measure(self._baseline, way)
         except ProbeError as error:
             return unanswered(name, self._baseline.role, error)
-        if theirs.corrupt or drift.not_finite(theirs.traces):
+        if theirs.unfit:
             return failed(name, "the baseline itself is corrupt: nothing can be held against it")
         return drift.compare(ours.traces, theirs.traces), "the baseline", way
 
@@ -341,6 +354,12 @@ class NumericalRun:
         )
         raise _NoWay(f"no log probabilities to compare: {said}")
 
+    async def _counted(self) -> float:
+        """Requests with NaN in their logits, as vLLM counts them where it does; else 0."""
+        if not (await self._candidate.capabilities()).counters:
+            return 0.0
+        return await corrupted_requests(await self._candidate.client()) or 0.0
+
     async def _measure(self, endpoint: Endpoint, way: Way) -> Measured:
         key = f"{endpoint.role} {way}"
         found = self._measured.get(key)
@@ -357,15 +376,12 @@ class NumericalRun:
     async def _ask(self, endpoint: Endpoint, way: Way) -> Measured:
         client = await endpoint.client()
         traces: list[Trace] = []
-        corrupt: list[str] = []
         for prompt in PROMPTS:
             reply = await _reply(client, way, prompt, self._settings)
             traces.append(drift.trace(reply.prompt_logprobs, reply.logprobs, self._settings.tokens))
-            if reply.corrupt:
-                corrupt.append(seen(reply))
         if not any(trace.given or trace.generated for trace in traces):
             raise ProbeError(f"{client.target.root}: gave no log probabilities ({way})")
-        return Measured(way, tuple(traces), tuple(corrupt))
+        return Measured(way, tuple(traces))
 
     def _unmeasured(self, name: str, reason: str) -> Check:
         return failed(name, reason) if self._settings.required else skipped(name, reason)
@@ -375,6 +391,8 @@ class NumericalRun:
         message = error.message if isinstance(error, BadStatus) else ""
         if (reply is not None and reply.corrupt) or _NOT_FINITE.search(message):
             return unanswered(name, role, error, condition)
+        if isinstance(error, BadStatus) and declines(error):
+            return self._unmeasured(name, f"{role} gives no log probabilities: {error}")
         return unanswered(name, role, error)
 
 

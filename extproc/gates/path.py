@@ -10,7 +10,7 @@ from extproc.gates.conditions import Condition
 from extproc.gates.outcome import Check, failed, passed, skipped
 from extproc.gates.settings import Matrix
 from extproc.gates.startup import Alarm, Scalar, StartupLog, normal
-from extproc.gates.store import Approval
+from extproc.gates.store import Approval, Record
 
 NO_PATH = frozenset({"runtime_version"})
 """Fields that are expected to change with every release; they are recorded and shown."""
@@ -61,41 +61,38 @@ def changes(now: Mapping[str, Scalar], approved: Mapping[str, Scalar]) -> list[s
     ]
 
 
-def path_check(path: ExecutionPath, approval: Approval | None) -> Check:
-    """Whether the path is the approved one."""
+def path_check(path: ExecutionPath, approval: Approval | None, last: Record | None = None) -> Check:
+    """Whether the path is the approved one; where nothing is approved yet, that of ``last``, the
+    last release of the model whose path passed: the first one is taken as it is."""
     name = "dtype_path"
     count = len(path.fields)
     if not count:
         return skipped(
             name, "nothing tells the execution path: fill [matrix], or give the start-up log"
         )
-    known = approval.record if approval is not None else None
+    known = approval.record if approval is not None else last
     different = changes(path.fields, known.path) if known is not None else []
     contradicted = contradictions(path)
-    if known is not None and not changes(path.observed, known.path):
+    if approval is not None and not changes(path.observed, approval.record.path):
         contradicted = []  # what the engine really does is what was approved
     problems = [*different, *contradicted]
     if problems:
-        against = f" (approved: release {known.release})" if known is not None else ""
+        of = "approved" if approval is not None else "last"
+        against = f" ({of}: release {known.release})" if known is not None and different else ""
         return failed(
             name,
             "; ".join(problems) + against,
             Condition.PATH,
             measured={"fields": count, "differences": len(problems)},
         )
-    if approval is None:
-        return passed(
-            name,
-            f"{count} fields recorded; no release is approved yet to compare them with: "
-            "semantic-extproc gate approve",
-            measured={"fields": count},
-        )
-    return passed(
-        name,
-        f"{count} fields, as release {approval.record.release} that {approval.by} approved "
-        f"on {approval.at[:10]}",
-        measured={"fields": count},
-    )
+    if approval is not None:
+        said = f", as release {approval.record.release} that {approval.by} approved on "
+        said += approval.at[:10]
+    elif last is not None:
+        said = f", as release {last.release} before it; none is approved yet"
+    else:
+        said = " recorded; the first of its model, so there is nothing to compare them with"
+    return passed(name, f"{count} fields{said}", measured={"fields": count})
 
 
 def fallback_check(log: StartupLog | None, approval: Approval | None, source: str) -> Check:

@@ -186,6 +186,7 @@ def json_lines(text: str) -> dict[Place, int]:
         elif char in "}]":
             inside.pop()
             path.pop()
+            key_next = False  # an empty object has none
         elif char == ",":
             if inside[-1]:
                 key_next = True
@@ -208,7 +209,8 @@ def toml_lines(text: str) -> dict[Place, int]:
     for number, line in enumerate(text.splitlines(), 1):
         if found := _TABLE.match(line):
             table = _parts(found[1])
-            lines.setdefault(table, number)
+            for end in range(1, len(table) + 1):  # [a.b] makes a, too
+                lines.setdefault(table[:end], number)
         elif found := _KEY.match(line):
             lines.setdefault((*table, *_parts(found[1])), number)
     return lines

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from extproc.gates.conditions import Condition
+from extproc.gates.endpoint import is_loopback
 from extproc.gates.settings import Rollback
 
 CONNECTS = 3
@@ -106,7 +107,8 @@ class Rollbacks:
         timeout = aiohttp.ClientTimeout(total=self._settings.timeout_sec)
         try:
             async with aiohttp.ClientSession(
-                trust_env=True,  # receivers are often outside, behind the environment's proxy
+                # Receivers are often outside, behind the proxy that the environment names.
+                trust_env=not is_loopback(url),
                 headers={"User-Agent": "semantic-extproc", "Content-Type": "application/json"},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=timeout,

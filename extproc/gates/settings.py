@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from extproc.config.base import readable
 from extproc.gates import conditions
 from extproc.gates.conditions import Condition
 
@@ -111,7 +112,7 @@ class ShadowCanary(Model):
 
     enabled: bool = True
     traffic_ratio: Rate = Field(
-        0.05, description="share of traffic that the candidate is meant to see; it is reported"
+        0.05, description="meant share of the candidate in traffic; shown beside the real one"
     )
     task_success_drop_threshold: Rate = 0.03
     degeneration_rate_threshold: Rate = 0.001
@@ -172,13 +173,29 @@ class Service(Model):
         None, description="folder with config.json and the tokenizer, if it can be read from here"
     )
     timeout_sec: Seconds = Field(60, description="for one answer, where no gate says otherwise")
+    extra_body: dict[str, Any] = Field(
+        {}, description="fields for every request, as chat_template_kwargs to turn thinking off"
+    )
+    ca_file: Path | None = Field(None, description="PEM: authority of the server's certificate")
+    cert_file: Path | None = Field(None, description="PEM: our own certificate, if it wants one")
+    key_file: Path | None = Field(None, description="PEM: its key")
 
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str) -> str:
-        return _http(value)
+        parts = urlsplit(_http(value))
+        if "@" in parts.netloc:
+            raise ValueError("holds a user or password; name the key's variable with api_key_env")
+        if parts.query or parts.fragment:
+            raise ValueError("ends with a query or fragment; leave it out")
+        return value
 
-    @field_validator("startup_log", "model_path", mode="before")
+    @field_validator("ca_file", "cert_file", "key_file")
+    @classmethod
+    def _readable(cls, value: Path | None) -> Path | None:
+        return readable(value)
+
+    @field_validator("startup_log", "model_path", "ca_file", "cert_file", "key_file", mode="before")
     @classmethod
     def _path(cls, value: Any) -> Any:
         return Path(value) if isinstance(value, str) else value

@@ -3,6 +3,7 @@
 A folder::
 
     releases/<release>.json   what was last measured of a release (written anew by each run)
+    accepted/<model>.json     the record of the last release whose execution path passed
     approvals.jsonl           who approved what, when and why (only ever appended to)
     runs/<key>.json           the state of a run, so that it can be resumed
 
@@ -43,6 +44,8 @@ class Record:
     path: Mapping[str, Scalar] = field(default_factory=dict)
     alarms: tuple[str, ...] = ()
     reference: Mapping[str, Any] = field(default_factory=dict)
+    result: str = ""
+    """What that run came to."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values only."""
@@ -51,6 +54,7 @@ class Record:
             "release": self.release,
             "model": self.model,
             "at": self.at,
+            "result": self.result,
             "path": dict(self.path),
             "alarms": list(self.alarms),
             "reference": dict(self.reference),
@@ -68,6 +72,7 @@ class Record:
             dict(content["path"]),
             tuple(str(key) for key in content["alarms"]),
             dict(content["reference"]),
+            str(content["result"]),
         )
 
 
@@ -104,6 +109,16 @@ class Store:
     def record(self, release: str) -> Record | None:
         """What was last measured of a release."""
         path = self._release_file(release)
+        content = self.read(path)
+        return None if content is None else _record(content, path)
+
+    def accept(self, record: Record) -> None:
+        """Keeps a record as that of the last release of its model whose path passed."""
+        self.write(self._accepted_file(record.model), record.as_dict())
+
+    def accepted(self, model: str) -> Record | None:
+        """The record of the last release of ``model`` whose path passed."""
+        path = self._accepted_file(model)
         content = self.read(path)
         return None if content is None else _record(content, path)
 
@@ -199,6 +214,9 @@ class Store:
                 raise
         except OSError as error:
             raise _trouble(path, error) from None
+
+    def _accepted_file(self, model: str) -> Path:
+        return self.folder / "accepted" / f"{quote(model, safe='') or 'model'}.json"
 
     def _release_file(self, release: str) -> Path:
         return self.folder / "releases" / f"{quote(release, safe='')}.json"

@@ -82,6 +82,7 @@ def run(gates: Gates, serve: Serve, fault: str, which: str = "1-4") -> dict[str,
         deterministic_probe="Which city is the capital of France?",
         expected_output="The capital of France is Paris.",
     )
+    gates.gate("gate_2_numerical", tokens=8)
     gates.gate("gate_4_long_context", context_lengths=[256, 4096], json_samples=1)
     return gates.report("--gates", which, "--startup-log", str(log))
 

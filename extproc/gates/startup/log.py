@@ -142,7 +142,7 @@ def _take(facts: dict[str, Scalar], fact: Fact, line: str) -> None:
     if match is None:
         return
     text = fact.value or next((group for group in match.groups() if group), "")
-    if text in ("", "None"):
+    if text == "" or (text == "None" and fact.field != "quantization"):
         return
     value = normal(fact.field, fact.prefix + text)
     known = facts.get(fact.field)

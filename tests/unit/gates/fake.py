@@ -26,7 +26,9 @@ CITY = {"city": "Paris", "country": "France", "inhabitants": 2100000, "capital":
 
 class Fake:
     """``answer``: of chats without a format. ``logprobs``: "chat", "echo" or "" (ignored).
-    ``shift``: added to every log probability. ``nan``: written in their place."""
+    ``corrupted``: what vLLM counts of requests with NaN, one more each time it is asked.
+    ``refuses``: fields of a request that are answered with 400, as strict servers do.
+    ``shift``: added to every log probability. ``nan``, ``constant``: written in their place."""
 
     def __init__(self, **changes: Any) -> None:
         self.models: list[str] = ["m"]
@@ -34,7 +36,10 @@ class Fake:
         self.logprobs = "chat"
         self.shift = 0.0
         self.nan = False
+        self.constant: float | None = None
         self.html = False
+        self.refuses: tuple[str, ...] = ()
+        self.corrupted: int | None = None
         self.status = 200
         self.delay = 0.0
         self.health = 200
@@ -53,6 +58,7 @@ class Fake:
             [
                 web.get("/health", self._health),
                 web.get("/v1/models", self._models),
+                web.get("/metrics", self._metrics),
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._complete),
             ]
@@ -70,6 +76,12 @@ class Fake:
             return web.Response(status=503)
         return web.Response(status=self.health)
 
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if self.corrupted is None:
+            return web.Response(status=404)
+        self.corrupted += self.seen["chat"] > 3  # those that discovery sends are not the gate's
+        return web.Response(text=f'vllm:corrupted_requests_total{{model="m"}} {self.corrupted}\n')
+
     async def _models(self, request: web.Request) -> web.StreamResponse:
         if (refused := await self._common(request, "models")) is not None:
             return refused
@@ -84,6 +96,9 @@ class Fake:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         asked = await request.json()
         self.chats.append(asked)
+        if wrong := [name for name in self.refuses if name in asked]:
+            error = {"error": {"message": f"Unrecognized request argument supplied: {wrong[0]}"}}
+            return web.json_response(error, status=400)
         if (refused := await self._common(request, "chat")) is not None:
             return refused
         message: dict[str, Any] = {"role": "assistant", "content": self.answer}
@@ -123,6 +138,8 @@ class Fake:
 
     def _token(self, at: int) -> dict[str, Any]:
         value = float("nan") if self.nan else LOGPROBS[at] + self.shift
+        if self.constant is not None:
+            value = self.constant
         top = [
             {"token": WORDS[at], "logprob": value},
             {"token": " other", "logprob": value - 2},

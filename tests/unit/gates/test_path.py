@@ -41,6 +41,7 @@ def test_the_first_release_is_recorded_and_becomes_the_reference_when_approved(
         code, out, _ = gates.run("r1", "--reason", "it was checked by hand", command="approve")
         assert code == 0
         assert "attention_backend = flashinfer" in out
+        assert out.splitlines()[1].endswith(": passed")
         lines = (gates.folder / "state" / "approvals.jsonl").read_text().splitlines()
         entry = json.loads(lines[0])
         assert entry["by"] == getpass.getuser()
@@ -84,6 +85,30 @@ def test_a_change_nobody_approved_calls_for_a_rollback_though_answers_are_right(
         assert path_of(gates, "r2", VLLM.replace(old, new))["code"] == 0
         # The release that was approved is not another binary under the same name.
         assert path_of(gates, "r2")["code"] == 1
+
+
+def test_a_change_is_noticed_before_anything_was_ever_approved(gates: Gates) -> None:
+    with Fake().running() as url:
+        gates.serve(url)
+        for dtype, code in (("bf16", 0), ("bf16", 0), ("fp16", 1), ("fp16", 1), ("bf16", 0)):
+            gates.config["matrix"] = f'runtime_version = "r1"\ndtype_activation = "{dtype}"\n'
+            report = gates.report("--gates", "3")
+            assert report["exit_code"] == code, dtype
+            hit = ["dtype_path_changed_without_approval"] if code else []
+            assert report["rollback"]["conditions"] == hit
+        gates.config["matrix"] = 'runtime_version = "r2"\ndtype_activation = "fp16"\n'
+        assert gates.report("--gates", "3")["exit_code"] == 1
+        assert gates.run("r2", "--reason", "measured", command="approve")[0] == 0
+        assert gates.report("--gates", "3")["exit_code"] == 0
+
+
+def test_gates_of_one_release_may_be_run_apart(gates: Gates) -> None:
+    with Fake().running() as url:
+        gates.serve(url)
+        path_of(gates, "r1")
+        gates.report("--gates", "3", "--release", "r1")  # without the log
+        _, out, _ = gates.run("r1", "--reason", "fine", command="approve")
+    assert "attention_backend = flashinfer" in out
 
 
 def test_a_fallback_is_explained_by_an_approval_of_it(gates: Gates) -> None:

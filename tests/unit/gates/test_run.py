@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from extproc.cli import app as command_line
 from extproc.demo.ports import free_ports
 from tests.unit.gates.fake import Fake, Gates, checks, statuses
 
@@ -55,6 +57,18 @@ def test_numbers_that_are_nan_fail_gate_2_also_without_a_baseline(gates: Gates) 
     assert "baseline" in checks(report)["logit_drift"]["reason"]
 
 
+@pytest.mark.parametrize(("constant", "fails"), [(-10.803, True), (-0.1, False)])
+def test_uniform_logits_fail_and_a_constant_that_a_proxy_fills_in_does_not(
+    gates: Gates, constant: float, fails: bool
+) -> None:
+    with Fake(constant=constant).running() as url:
+        gates.serve(url)
+        report = gates.report("--gates", "2-4")
+    found = "failed" if fails else "passed"
+    assert checks(report)["nan_inf"]["status"] == found
+    assert checks(report)["context_1024"]["status"] == found
+
+
 @pytest.mark.parametrize("way", ["chat", "echo"])
 @pytest.mark.parametrize(("shift", "fails"), [(-0.01, False), (-0.03, True)])
 def test_drift_is_held_against_its_tolerance(
@@ -90,6 +104,27 @@ def test_a_server_without_log_probabilities_is_left_out_and_said(gates: Gates) -
         assert "candidate offers none" in checks(report)["logit_drift"]["reason"]
         gates.gate("gate_2_numerical", required=True)
         assert gates.report("--gates", "2-3")["exit_code"] == 1
+
+
+def test_what_vllm_counts_itself_is_believed(gates: Gates) -> None:
+    with Fake(corrupted=7).running() as url:
+        gates.serve(url)
+        found = checks(gates.report("--gates", "2"))["nan_inf"]
+    assert found["status"] == "failed"
+    assert "vLLM itself counts" in found["reason"]
+
+
+def test_a_strict_server_that_knows_no_such_fields_is_left_out_and_said(gates: Gates) -> None:
+    refuses = ("logprobs", "tools", "response_format")
+    with Fake(refuses=refuses).running() as url, Fake().running() as base:
+        gates.serve(url)
+        gates.serve(base, "service.baseline")
+        report = gates.report("--gates", "2-4")
+    found = checks(report)
+    assert report["exit_code"] == 0
+    for name in ("nan_inf", "logit_drift", "json_parse_rate", "tool_call_schema"):
+        assert found[name]["status"] == "skipped", name
+    assert "Unrecognized request argument" in found["nan_inf"]["reason"]
 
 
 def test_another_tensor_parallel_degree_is_compared_where_it_has_an_endpoint(
@@ -278,6 +313,19 @@ def test_unusable_input_is_named_and_ends_with_2(gates: Gates) -> None:
         code, _, err = gates.run("--gates", "3", *arguments)
         assert code == 2, arguments
         assert "nowhere" in err
+
+
+def test_without_a_place_for_state_a_run_is_still_a_run(
+    gates: Gates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    with Fake().running() as url:
+        gates.serve(url)
+        files = gates.files()[:4]
+        done = CliRunner().invoke(command_line, ["gate", "run", *files, "--gates", "3"])
+    assert done.exit_code == 0
+    assert "nothing is kept of this run" in done.stderr
+    assert "--state" in done.stderr
 
 
 def test_fail_fast_leaves_out_what_follows(gates: Gates) -> None:

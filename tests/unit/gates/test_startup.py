@@ -73,6 +73,26 @@ def test_a_log_of_vllm_tells_its_path() -> None:
     }
 
 
+def test_a_real_log_of_vllm_on_a_cpu_names_the_one_thing_that_was_replaced() -> None:
+    found = read_log((LOGS / "vllm_cpu.log").open())
+    assert [alarm.key for alarm in found.alarms] == [
+        "Model Runner V2 requires Triton; using the V1 model runner instead."
+    ]
+    assert found.facts == {
+        "runtime_version": "vllm-0.32.0",
+        "dtype_activation": "bf16",
+        "parallelism_tp": 1,
+        "parallelism_pp": 1,
+        "parallelism_dp": 1,
+        "quantization": "none",
+        "kv_cache_dtype": "auto",
+        "enforce_eager": True,
+        "fusion_allreduce_rms": False,
+        "fusion_static_quant": True,
+        "fusions": "norm_quant, act_quant",
+    }
+
+
 def test_a_log_of_sglang_tells_its_path_and_one_fallback_of_two_workers() -> None:
     found = read_log((LOGS / "sglang.log").open())
     assert [(alarm.kind, alarm.line) for alarm in found.alarms] == [("fallback", 4)]
