@@ -67,7 +67,7 @@ class SidecarModel(Model):
     )
     server_name: str = Field("", description="name in the sidecar's certificate")
     cert_file: Path | None = Field(None, description="Envoy's own, if the sidecar demands one")
-    key_file: Path | None = None
+    key_file: Path | None = Field(None, description="of cert_file")
 
     @field_validator("addresses")
     @classmethod
@@ -114,7 +114,7 @@ class RouteModel(Model):
 class ShadowModel(Model):
     """A candidate that gets copies of requests; nobody sees its answers but the sidecar."""
 
-    unit: Name | None = None
+    unit: Name | None = Field(None, description="who gets copies, in mode shadow")
     percent: Annotated[int, Field(ge=0, le=100)] = Field(
         10, description="of the requests; runtime key semantic.shadow_percent changes it"
     )
@@ -135,8 +135,8 @@ class IstioModel(Model):
 class EnvoyGatewayModel(Model):
     """Which of Envoy Gateway's Gateways is configured."""
 
-    namespace: KubernetesName = "default"
-    gateway: KubernetesName = "eg"
+    namespace: KubernetesName = Field("default", description="of the Gateway")
+    gateway: KubernetesName = Field("eg", description="its name")
     listener: KubernetesName = Field("http", description="of the Gateway")
     service: KubernetesName = Field(
         "semantic-extproc", description="the sidecar's Service, for EnvoyExtensionPolicy"
