@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from extproc.config.base import Model, Name, address
+from extproc.config.base import Model, Name, Seconds, address
 from extproc.config.signals import Port
 
 Label = Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9]?[-A-Za-z0-9_.]*$")]
@@ -99,6 +99,9 @@ class RouteModel(Model):
         "llm", description="also of the cluster whose hosts are the units"
     )
     unit: Name | None = Field(None, description="who serves; default: the first unit")
+    timeout: Seconds | None = Field(
+        0, description="of a whole answer; 0: none, streams may last; null: as your route has it"
+    )
     domains: list[str] = Field(["*"], description="standalone: Host headers")
     prefix: Annotated[str, Field(pattern="^/")] = Field("/", description="standalone: of the path")
     virtual_host: str = Field(
