@@ -50,6 +50,11 @@ def files(made: Plan, version: Version) -> dict[str, str]:
             "observe mode of Envoy Gateway knows no unit health: EnvoyExtensionPolicy cannot send "
             "health checks to the sidecar; nothing is moved away in this mode"
         )
+        if made.settings.grpc.address.startswith(("127.", "localhost", "[::1]", "unix:")):
+            made.warn(
+                f"grpc.address is {made.settings.grpc.address}: no Service reaches it; in observe "
+                'mode of Envoy Gateway write ":18080"'
+            )
         return {"envoyextensionpolicy.yaml": document(_watching(made, version), _copies(made))}
     return {
         "envoypatchpolicy.yaml": document(_heading(made, version), _policy(made, version)),

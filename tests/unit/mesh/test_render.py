@@ -226,6 +226,11 @@ def test_a_meshs_own_cluster_is_used_also_where_hosts_are_known() -> None:
 
 
 def test_what_would_surprise_is_said() -> None:
+    _, watching = setups.changed(
+        Target.ENVOY_GATEWAY, {"mesh": {"mode": "observe", "routes": [{"route": "llm/chat"}]}}
+    )
+    warnings = render(watching, Target.ENVOY_GATEWAY).warnings
+    assert any("no Service reaches it" in warning for warning in warnings)
     several = rendered(UNITS.replace("[ca]", "[ca, cz]"))
     assert "only 'ca' is used" in several.warnings[0]
     alone = rendered("units: [{id: a, hosts: ['1.2.3.4:5']}]\n")
