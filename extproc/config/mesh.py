@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from extproc.config.base import Model, Name, address
+from extproc.config.base import Model, Name, Seconds, address
 from extproc.config.signals import Port
 
 Label = Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9]?[-A-Za-z0-9_.]*$")]
@@ -67,7 +67,7 @@ class SidecarModel(Model):
     )
     server_name: str = Field("", description="name in the sidecar's certificate")
     cert_file: Path | None = Field(None, description="Envoy's own, if the sidecar demands one")
-    key_file: Path | None = None
+    key_file: Path | None = Field(None, description="of cert_file")
 
     @field_validator("addresses")
     @classmethod
@@ -99,6 +99,9 @@ class RouteModel(Model):
         "llm", description="also of the cluster whose hosts are the units"
     )
     unit: Name | None = Field(None, description="who serves; default: the first unit")
+    timeout: Seconds | None = Field(
+        0, description="of a whole answer; 0: none, streams may last; null: as your route has it"
+    )
     domains: list[str] = Field(["*"], description="standalone: Host headers")
     prefix: Annotated[str, Field(pattern="^/")] = Field("/", description="standalone: of the path")
     virtual_host: str = Field(
@@ -114,7 +117,7 @@ class RouteModel(Model):
 class ShadowModel(Model):
     """A candidate that gets copies of requests; nobody sees its answers but the sidecar."""
 
-    unit: Name | None = None
+    unit: Name | None = Field(None, description="who gets copies, in mode shadow")
     percent: Annotated[int, Field(ge=0, le=100)] = Field(
         10, description="of the requests; runtime key semantic.shadow_percent changes it"
     )
@@ -135,8 +138,8 @@ class IstioModel(Model):
 class EnvoyGatewayModel(Model):
     """Which of Envoy Gateway's Gateways is configured."""
 
-    namespace: KubernetesName = "default"
-    gateway: KubernetesName = "eg"
+    namespace: KubernetesName = Field("default", description="of the Gateway")
+    gateway: KubernetesName = Field("eg", description="its name")
     listener: KubernetesName = Field("http", description="of the Gateway")
     service: KubernetesName = Field(
         "semantic-extproc", description="the sidecar's Service, for EnvoyExtensionPolicy"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
+from itertools import pairwise
 from typing import Any
 
 import jsonpatch
@@ -58,12 +59,14 @@ def _patched(resource: dict[str, Any], operation: dict[str, Any]) -> dict[str, A
 
 
 def _make_parents(resource: Any, pointer: str) -> None:
-    for part in pointer.split("/")[1:-1]:
+    parts = pointer.split("/")[1:]
+    for part, following in pairwise(parts):
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(resource, list):
             resource = resource[int(key)]
         else:
-            resource = resource.setdefault(key, {})
+            # As evanphx/json-patch does: a list where an index or "-" follows.
+            resource = resource.setdefault(key, [] if following == "-" else {})
 
 
 def observed(

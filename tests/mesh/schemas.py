@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,15 @@ _ALWAYS = {"apiVersion", "kind", "metadata"}
 def validate(manifest: dict[str, Any]) -> None:
     """Raises ``jsonschema.ValidationError``."""
     group, _, version = manifest["apiVersion"].partition("/")
-    path = _CRDS / f"{group}_{version}_{manifest['kind']}.json"
-    schema = json.loads(path.read_text())
-    schema["properties"] |= {name: {} for name in _ALWAYS}
-    jsonschema.validate(manifest, _strict(schema))
+    _validator(f"{group}_{version}_{manifest['kind']}.json").validate(manifest)
+
+
+@cache
+def _validator(name: str) -> jsonschema.protocols.Validator:
+    schema = json.loads((_CRDS / name).read_text())
+    schema["properties"] |= {field: {} for field in _ALWAYS}
+    strict = _strict(schema)
+    return jsonschema.validators.validator_for(strict)(strict)
 
 
 def _strict(schema: Any) -> Any:

@@ -116,6 +116,11 @@ def server_tls(folder: Path) -> ssl.SSLContext:
     return context
 
 
+def base_of_gateway() -> dict[str, Any]:
+    """What Envoy Gateway sends before any patch."""
+    return _base("envoy-gateway", {})
+
+
 def _base(name: str, words: dict[str, str]) -> dict[str, Any]:
     text = (_BASES / f"{name}.yaml").read_text()
     for word, value in words.items():

@@ -89,7 +89,7 @@ def read(tree: dict[str, Any]) -> Settings | None:
         return None
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(trees(), st.sampled_from(list(Target)), st.sampled_from(["1.36", "1.40"]))
 def test_what_is_rendered_is_taken_and_what_is_not_is_explained(
     tree: dict[str, Any], target: Target, version: str

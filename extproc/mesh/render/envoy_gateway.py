@@ -50,6 +50,11 @@ def files(made: Plan, version: Version) -> dict[str, str]:
             "observe mode of Envoy Gateway knows no unit health: EnvoyExtensionPolicy cannot send "
             "health checks to the sidecar; nothing is moved away in this mode"
         )
+        if made.settings.grpc.address.startswith(("127.", "localhost", "[::1]", "unix:")):
+            made.warn(
+                f"grpc.address is {made.settings.grpc.address}: no Service reaches it; in observe "
+                'mode of Envoy Gateway write ":18080"'
+            )
         return {"envoyextensionpolicy.yaml": document(_watching(made, version), _copies(made))}
     return {
         "envoypatchpolicy.yaml": document(_heading(made, version), _policy(made, version)),
@@ -144,10 +149,19 @@ def _led(made: Plan, entry: Front, routes: str) -> Iterator[Tree]:
     name = f"httproute/{entry.route.route}/rule/"
     match = f"..routes[?(@.name=~'^{name}')]"
     action = tree(front.action(made, entry))
-    yield _patch(_ROUTES, routes, "/request_body_buffer_limit", front.BUFFER, match)
-    yield _patch(_ROUTES, routes, "/response_headers_to_remove", [MARKER], match)
-    for field, value in action.items():
-        yield _patch(_ROUTES, routes, f"/route/{field}", value, match)
+    values: Tree = {
+        "request_body_buffer_limit": front.BUFFER,
+        "request_headers_to_remove": front.OURS,
+        "response_headers_to_remove": [MARKER],
+        **{f"route/{field}": value for field, value in action.items()},
+    }
+    for path, value in values.items():
+        # "-" appends: a list may be there already. Envoy Gateway makes it where it is not.
+        if isinstance(value, list):
+            for item in value:
+                yield _patch(_ROUTES, routes, f"/{path}/-", item, match)
+        else:
+            yield _patch(_ROUTES, routes, f"/{path}", value, match)
 
 
 def _proxy(made: Plan) -> Tree:

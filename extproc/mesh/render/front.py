@@ -44,6 +44,9 @@ from extproc.mesh.render.messages import MARKER, internal, packed, seconds
 from extproc.mesh.render.plan import SHADOW, Front, Plan, Tier
 from extproc.mesh.render.sidecar import UPSTREAM_OPTIONS, ask_health, asked, wide
 
+OURS = [MARKER, "x-semantic-unit", "x-semantic-release", "x-semantic-state"]
+"""Headers that only the sidecar sets: what a client sends under these names goes no further."""
+
 BUFFER = 16 << 20
 """Bytes of a request that are kept for its retry."""
 
@@ -51,8 +54,10 @@ SHADOW_KEY = "semantic.shadow_percent"
 
 
 def action(made: Plan, front: Front) -> RouteAction:
-    """What the route does with a request. It sets no timeout: a route that is there has its own."""
+    """What the route does with a request."""
     result = RouteAction(cluster=front.cluster)
+    if front.route.timeout is not None:
+        result.timeout = seconds(front.route.timeout)
     if not made.observe and len(front.tiers) > 1:
         result.retry_policy = _retry()
     if made.shadow is not None:

@@ -108,7 +108,11 @@ def _named(tier: Tier) -> Cluster:
 
 
 def _route(made: Plan, entry: Front) -> Route:
-    result = Route(route=front.action(made, entry), response_headers_to_remove=[MARKER])
+    result = Route(
+        route=front.action(made, entry),
+        request_headers_to_remove=front.OURS,
+        response_headers_to_remove=[MARKER],
+    )
     if not made.observe:
         result.request_body_buffer_limit = front.BUFFER
     return result

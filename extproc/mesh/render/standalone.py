@@ -14,7 +14,6 @@ from envoy_data_plane.envoy.config.core.v3 import TypedExtensionConfig
 from envoy_data_plane.envoy.config.listener.v3 import FilterChain, Listener
 from envoy_data_plane.envoy.config.route.v3 import (
     Route,
-    RouteAction,
     RouteConfiguration,
     RouteMatch,
     VirtualHost,
@@ -118,22 +117,16 @@ def _hosts(made: Plan) -> list[VirtualHost]:
             name=entries[0].cluster,
             domains=list(domains),
             routes=[
-                Route(match=RouteMatch(prefix=entry.route.prefix), route=_endless(made, entry))
+                Route(match=RouteMatch(prefix=entry.route.prefix), route=front.action(made, entry))
                 for entry in sorted(entries, key=lambda entry: -len(entry.route.prefix))
             ],
             request_body_buffer_limit=front.BUFFER,
             include_request_attempt_count=True,
+            request_headers_to_remove=front.OURS,
             response_headers_to_remove=[MARKER],
         )
         for domains, entries in groups.items()
     ]
-
-
-def _endless(made: Plan, entry: Front) -> RouteAction:
-    """The default, 15 s, would cut streams."""
-    result = front.action(made, entry)
-    result.timeout = seconds(0)
-    return result
 
 
 def _sections(made: Plan) -> dict[str, str]:

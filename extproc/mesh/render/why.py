@@ -23,6 +23,8 @@ WHY: Mapping[str, str] = MappingProxyType(
         "stream_idle_timeout": "A long prefill sends nothing for a long time.",
         "use_remote_address": "x-forwarded-for tells the sidecar clients apart.",
         "include_request_attempt_count": "Tells the sidecar which attempt it reads.",
+        "request_headers_to_remove": "Names that only the sidecar sets; what clients send under "
+        "them goes no further.",
         "response_headers_to_remove": "The retry sees it, the client never.",
         "request_body_buffer_limit": "A retry needs the request again. Over the default, 1 MiB, "
         "Envoy gives the retry up and the client gets the corrupt answer: long prompts with "

@@ -11,7 +11,7 @@ import yaml
 from extproc.config import parse
 from extproc.mesh.render import Rendered, RenderError, Target, Version, render
 from tests.e2e.gateway import Setup
-from tests.mesh import schemas, setups
+from tests.mesh import envoy_gateway, schemas, setups
 
 UNITS = """
 units:
@@ -226,6 +226,11 @@ def test_a_meshs_own_cluster_is_used_also_where_hosts_are_known() -> None:
 
 
 def test_what_would_surprise_is_said() -> None:
+    _, watching = setups.changed(
+        Target.ENVOY_GATEWAY, {"mesh": {"mode": "observe", "routes": [{"route": "llm/chat"}]}}
+    )
+    warnings = render(watching, Target.ENVOY_GATEWAY).warnings
+    assert any("no Service reaches it" in warning for warning in warnings)
     several = rendered(UNITS.replace("[ca]", "[ca, cz]"))
     assert "only 'ca' is used" in several.warnings[0]
     alone = rendered("units: [{id: a, hosts: ['1.2.3.4:5']}]\n")
@@ -246,11 +251,24 @@ def test_subsets_become_a_destination_rule_only_if_units_name_their_labels(
     assert set(render(bare, Target.ISTIO).files) == {"envoyfilter.yaml"}
 
 
-def test_the_timeout_of_a_route_that_is_there_stays(tmp_path: Path) -> None:
-    assert "timeout" not in str(_route_of(setups.istio(tmp_path, {}), "chat")["retry_policy"])
-    assert _route_of(setups.istio(tmp_path, {}), "chat")["timeout"] == "15s"
-    name = "httproute/llm/chat/rule/0/match/0/*"
-    assert "timeout" not in _route_of(setups.gateway(tmp_path, {}), name)
+def test_a_routes_own_timeout_stays_if_it_shall(tmp_path: Path) -> None:
+    assert _route_of(setups.istio(tmp_path, {}), "chat")["timeout"] == "0s"
+    route = {"virtual_host": "llm.example.com:80", "route": "chat", "timeout": None}
+    kept = setups.istio(tmp_path, {"mesh": {"routes": [route]}})
+    assert _route_of(kept, "chat")["timeout"] == "15s"
+
+
+def test_what_a_route_has_in_lists_stays(tmp_path: Path) -> None:
+    base = setups.base_of_gateway()
+    (route,) = base["routes"][0]["virtual_hosts"][2]["routes"]
+    route["response_headers_to_remove"] = ["x-own"]
+    (manifest, _) = setups.manifests(
+        render(setups.example(Target.ENVOY_GATEWAY), Target.ENVOY_GATEWAY).files
+    )
+    patched = envoy_gateway.patched(base, manifest)
+    (route,) = patched["routes"][0]["virtual_hosts"][2]["routes"]
+    assert route["response_headers_to_remove"] == ["x-own", "x-semantic-verdict"]
+    assert len(route["request_headers_to_remove"]) == 4
 
 
 def _route_of(setup: Setup, name: str) -> dict[str, Any]:
