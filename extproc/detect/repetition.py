@@ -107,9 +107,9 @@ class RepetitionLimits:
     """Deltas before a loop of several deltas a copy, from the first one on, is proof; of lines;
     and after a short line with a colon, which announces something."""
 
-    rule: Limit = Limit(128, 128)
-    """A plain letter while the text comes: rules are drawn with o and x, too. (An engine that
-    sends it token by token is caught sooner, by its deltas.)"""
+    rule: Limit = Limit(96, 96)
+    """A plain letter or sign while the text comes: rules are drawn with o and x, too. (An engine
+    that sends it token by token is caught sooner, by its deltas.)"""
 
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
@@ -356,7 +356,7 @@ class Repetition:
                 limit = _less(limit, self._limits.whole_short)
         if (cut or kind is Unit.SHORT) and kind in _WORDY and max(self._unit) >= chr(_CJK):
             limit = Limit(int(_CJK_SHARE * limit.characters), min(limit.copies, _CJK_COPIES))
-        if kind is Unit.LETTER and not whole and not cut and self._unit < "\x7f":
+        if kind in _DRAWN and not whole and not cut and self._unit < "\x7f":
             limit = self._limits.rule
         if period == 1 and tail.merged:
             # A vocabulary's merged runs: an engine that works wrote them in a few tokens.
@@ -396,6 +396,7 @@ class Repetition:
 
 
 _PROSE = frozenset({Unit.PHRASE, Unit.PARAGRAPH})
+_DRAWN = frozenset({Unit.LETTER, Unit.SYMBOL})
 _ROWS = frozenset({Unit.RECORD, Unit.LONG_RECORD, Unit.PARAGRAPH})
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
 

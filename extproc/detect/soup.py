@@ -111,6 +111,8 @@ class NoOrder:
     stride: ClassVar[int] = 256
 
     TOKENS = 90
+    LEAST_RATIO = 0.5
+    """Where no two neighbours ever meet again, something counts through them all."""
 
     def __init__(
         self,
@@ -156,7 +158,7 @@ class NoOrder:
         alike = sum(count * count for count in counts.values()) / size / size
         same = sum(count for (one, other), count in pairs.items() if one == other)
         measured = met / (alike * alike * (size - 1) * (size - 2))
-        if measured > ratio or same < doubles * alike * (size - 1):
+        if not self.LEAST_RATIO <= measured <= ratio or same < doubles * alike * (size - 1):
             return None
         self._done = True
         shape = f"{len(counts)} different among {size}"

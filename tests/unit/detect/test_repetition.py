@@ -26,7 +26,8 @@ def test_one_token_from_the_start_is_caught_within_sixteen(token: str) -> None:
 def test_a_loop_in_the_middle_is_caught_within_64_tokens_of_its_start(unit: str) -> None:
     inspector = Inspector()
     start = streamed_into(inspector, PROSE)
-    streamed_into(inspector, unit * 80)
+    for _ in range(80):  # a copy at a time: a broken engine merges nothing
+        streamed_into(inspector, unit)
     assert inspector.first_token is not None
     assert start < inspector.first_token <= start + 64
 
