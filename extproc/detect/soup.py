@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
+from operator import eq
 from typing import ClassVar
 
 from extproc.detect.detector import CUT_OFF, Setting
@@ -83,7 +84,9 @@ class FunctionWordSoup:
             return None
         flowing = _FLOW.findall(text.lower())  # an item of a list may end and begin anyhow
         impossible = sum(
-            (a in _ARTICLES and b in _AFTER_NONE) or (a in _PREPOSITIONS and b in _NO_OBJECT)
+            (a in _ARTICLES and b in _AFTER_NONE)
+            or (a in _PREPOSITIONS and b in _NO_OBJECT)
+            or (a == b and a in _FUNCTION)
             for a, b in pairwise(flowing)
         )
         if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
@@ -111,12 +114,12 @@ class NoOrder:
     stride: ClassVar[int] = 256
 
     TOKENS = 90
-    LEAST_RATIO = 0.5
+    LEAST_RATIO = 0.1
     """Where no two neighbours ever meet again, something counts through them all."""
 
     def __init__(
         self,
-        ratio: float = 1.2,
+        ratio: float = 1.4,
         doubles: float = 0.5,
         least: int = 45,
         distinct: float = 0.34,
@@ -135,6 +138,9 @@ class NoOrder:
         text = tail.text[-400:]
         if sum(map(text.count, "0123456789")) < 4:
             return None
+        heads = [line.split(None, 1)[0] for line in text.split("\n") if line.strip()]
+        if len(heads) >= 8 and sum(map(eq, heads, heads[1:])) >= 0.4 * len(heads):
+            return None  # a list by names: each goes on for some lines
         if text.count("\n") * 8 >= len(text):
             lines = [line.strip() for line in text.split("\n")]
             return self._judge([line for line in lines[1:] if line])
