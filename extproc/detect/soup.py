@@ -89,7 +89,8 @@ class FunctionWordSoup:
             or (a == b and a in _FUNCTION)
             for a, b in pairwise(flowing)
         )
-        if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
+        different = len(set(words))
+        if impossible < pairs * len(words) or not 6 <= different <= distinct * len(words):
             return None
         self._done = True
         return Finding(

@@ -200,6 +200,12 @@ def test_a_run_in_few_tokens_was_written_by_an_engine_that_works() -> None:
     assert whole("N" + "o" * 120, "length", tokens=120).kind is Kind.CORRUPT
 
 
+def test_a_stream_that_was_buffered_is_judged_as_a_body() -> None:
+    assert streamed(["!" * 96], "length").kind is Kind.CORRUPT
+    assert streamed(["!" * 96], "stop").kind is Kind.CORRUPT
+    assert streamed(["!" * 100], "stop").kind is Kind.SUSPECT
+
+
 def test_cells_of_nothing_are_data() -> None:
     text = '{"readings": [' + 60 * "null, " + "null]}"
     assert streamed(text, "stop").kind is not Kind.CORRUPT
