@@ -93,7 +93,7 @@ class SameDelta:
     def finish(self, tail: Tail, reason: str, completion_tokens: int) -> Finding | None:
         if self._done or not tail.text or reason in POLICY_ENDINGS:
             return None
-        if not tail.whole:
+        if not tail.whole and 12 * tail.deltas > tail.total:
             return self._cut_off(tail) if reason in CUT_OFF else None
         text = tail.text
         sign = text[-1]

@@ -107,9 +107,9 @@ class RepetitionLimits:
     """Deltas before a loop of several deltas a copy, from the first one on, is proof; of lines;
     and after a short line with a colon, which announces something."""
 
-    rule: Limit = Limit(128, 128)
-    """A plain letter while the text comes: rules are drawn with o and x, too. (An engine that
-    sends it token by token is caught sooner, by its deltas.)"""
+    rule: Limit = Limit(96, 96)
+    """A plain letter or sign while the text comes: rules are drawn with o and x, too. (An engine
+    that sends it token by token is caught sooner, by its deltas.)"""
 
     data: float = 6.0
     """Factor on all limits when data, not prose, stands before the loop: tables and dumps repeat
@@ -201,6 +201,7 @@ class Repetition:
         "_asked",
         "_done",
         "_hinted",
+        "_kept",
         "_kind",
         "_limits",
         "_past",
@@ -213,6 +214,9 @@ class Repetition:
 
     name: ClassVar[str] = "repetition"
     stride: ClassVar[int] = 16
+
+    FEW = 3
+    """Copies a delta, from which on the deltas are no tokens: one that buffers may be between."""
 
     WHOLE = 0.9
     """Share of the output under the period from which the loop is the whole output."""
@@ -230,7 +234,8 @@ class Repetition:
         self._kind: Unit | None = None
         self._unit = ""
         self._past: Finding | None = None
-        self._unit_period = 0  # of ``_past``
+        self._kept: Finding | None = None
+        self._unit_period = 0  # of ``_past`` or ``_kept``
         self._argument = argument
         self._done = self._hinted = False
 
@@ -259,6 +264,8 @@ class Repetition:
                 if not self._may_be_wanted(tail):
                     self._done = True
                     return finding
+                if self.FEW * tail.deltas <= finding.value:
+                    self._kept, self._unit_period = finding, self._period
                 finding = None if self._hinted else finding._replace(weight=Weight.HINT)
                 self._hinted = True
             return finding
@@ -278,12 +285,18 @@ class Repetition:
             finding = self._judge(tail, self._limits.end, "unfinished")
             if finding is not None and finding.weight is Weight.PROOF:
                 return finding
-        past = self._past
+        past = self._past or self._kept
         if past is None or cut or past.weight is not Weight.PROOF:
             return past
         # It ended by itself, as what was wanted does: sooner than a loop would, and often after
         # a round number of copies.
-        factor = self._limits.ended if self._unit_period > 1 else 2 if not tail.merged else 32
+        factor = self._limits.ended
+        if self._unit_period == 1:
+            factor = 2.0
+            if self._kept is not None and tail.tokens <= 0:
+                factor = 1.0  # its limit is that of merged runs already
+            elif tail.merged:
+                factor = 32.0
         if self._asked.known:  # and did not ask for it
             factor = min(factor, 2)
         wanted = past.value < factor * past.threshold or (
@@ -307,7 +320,7 @@ class Repetition:
             return False
         copies = span / period
         deltas = tail.deltas * span / tail.total
-        if 3 * deltas <= copies:
+        if self.FEW * deltas <= copies:
             return copies < limits.ended * limits.mid[unit_kind(self._unit)].copies
         if deltas < 1.5 * copies:
             return False
@@ -356,7 +369,7 @@ class Repetition:
                 limit = _less(limit, self._limits.whole_short)
         if (cut or kind is Unit.SHORT) and kind in _WORDY and max(self._unit) >= chr(_CJK):
             limit = Limit(int(_CJK_SHARE * limit.characters), min(limit.copies, _CJK_COPIES))
-        if kind is Unit.LETTER and not whole and not cut and self._unit < "\x7f":
+        if kind in _DRAWN and not whole and not cut and self._unit < "\x7f":
             limit = self._limits.rule
         if period == 1 and tail.merged:
             # A vocabulary's merged runs: an engine that works wrote them in a few tokens.
@@ -396,6 +409,7 @@ class Repetition:
 
 
 _PROSE = frozenset({Unit.PHRASE, Unit.PARAGRAPH})
+_DRAWN = frozenset({Unit.LETTER, Unit.SYMBOL})
 _ROWS = frozenset({Unit.RECORD, Unit.LONG_RECORD, Unit.PARAGRAPH})
 _WORDY = frozenset({Unit.SHORT, Unit.PHRASE, Unit.PARAGRAPH})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
+from operator import eq
 from typing import ClassVar
 
 from extproc.detect.detector import CUT_OFF, Setting
@@ -83,10 +84,13 @@ class FunctionWordSoup:
             return None
         flowing = _FLOW.findall(text.lower())  # an item of a list may end and begin anyhow
         impossible = sum(
-            (a in _ARTICLES and b in _AFTER_NONE) or (a in _PREPOSITIONS and b in _NO_OBJECT)
+            (a in _ARTICLES and b in _AFTER_NONE)
+            or (a in _PREPOSITIONS and b in _NO_OBJECT)
+            or (a == b and a in _FUNCTION)
             for a, b in pairwise(flowing)
         )
-        if impossible < pairs * len(words) or len(set(words)) > distinct * len(words):
+        different = len(set(words))
+        if impossible < pairs * len(words) or not 6 <= different <= distinct * len(words):
             return None
         self._done = True
         return Finding(
@@ -111,10 +115,12 @@ class NoOrder:
     stride: ClassVar[int] = 256
 
     TOKENS = 90
+    LEAST_RATIO = 0.1
+    """Where no two neighbours ever meet again, something counts through them all."""
 
     def __init__(
         self,
-        ratio: float = 1.2,
+        ratio: float = 1.4,
         doubles: float = 0.5,
         least: int = 45,
         distinct: float = 0.34,
@@ -133,6 +139,9 @@ class NoOrder:
         text = tail.text[-400:]
         if sum(map(text.count, "0123456789")) < 4:
             return None
+        heads = [line.split(None, 1)[0] for line in text.split("\n") if line.strip()]
+        if len(heads) >= 8 and sum(map(eq, heads, heads[1:])) >= 0.4 * len(heads):
+            return None  # a list by names: each goes on for some lines
         if text.count("\n") * 8 >= len(text):
             lines = [line.strip() for line in text.split("\n")]
             return self._judge([line for line in lines[1:] if line])
@@ -156,7 +165,7 @@ class NoOrder:
         alike = sum(count * count for count in counts.values()) / size / size
         same = sum(count for (one, other), count in pairs.items() if one == other)
         measured = met / (alike * alike * (size - 1) * (size - 2))
-        if measured > ratio or same < doubles * alike * (size - 1):
+        if not self.LEAST_RATIO <= measured <= ratio or same < doubles * alike * (size - 1):
             return None
         self._done = True
         shape = f"{len(counts)} different among {size}"

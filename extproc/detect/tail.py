@@ -22,14 +22,14 @@ class Tail:
         self.deltas = 0
         """Streamed deltas seen."""
         self.tokens = -1
-        """Of a whole body, when the engine reported them and all are of this text; else -1."""
+        """At the end, when the engine reported them and all are of this text; else -1."""
         self.whole = True
         """Whether everything came at once: nothing can be said before the end is known."""
 
     @property
     def merged(self) -> bool:
         """Whether tokens stand for so many characters that runs must have been merged."""
-        tokens = self.tokens if self.whole else self.deltas
+        tokens = self.tokens if self.whole or self.tokens > 0 else self.deltas
         return 0 < 12 * tokens <= self.total
 
     def append(self, block: str) -> None:
