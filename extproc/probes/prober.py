@@ -178,7 +178,7 @@ class Prober:
         now = self._services.clock()
         return {**self.results.snapshot(), "budget": self.budget.snapshot(now)}
 
-    def restore(self, content: Any) -> None:
+    def restore(self, content: object) -> None:
         """Takes back a snapshot. What cannot be read is left: it is probed anew."""
         if not isinstance(content, dict):
             return

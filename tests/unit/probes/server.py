@@ -75,7 +75,7 @@ def chat(content: str, **more: Any) -> Answer:
     return says({"model": "m", "choices": [choice | more], "usage": USAGE})
 
 
-USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+USAGE = {"prompt_tokens": 5, "completion_tokens": 60, "total_tokens": 65}
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 MODELS = says({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]})
