@@ -17,7 +17,7 @@ import pytest
 from extproc.demo.llamacpp import find_model
 from extproc.demo.ports import free_ports
 from extproc.demo.processes import Process, Processes, wait_ready
-from extproc.probes import Client, Target, Way, discover
+from extproc.probes import Capabilities, Client, Reply, Target, Way, discover
 
 PYTHON = os.environ.get("SEMANTIC_EXTPROC_VLLM", "")
 """The Python that has vLLM; ``make test-vllm`` sets it."""
@@ -103,13 +103,8 @@ def probe(folder: Path, url: str, *arguments: str) -> tuple[int, dict[str, dict[
     return done.returncode, {result["kind"]: result for result in results}
 
 
-async def test_what_vllm_offers_is_found_out(servers: Servers) -> None:
-    url = await asyncio.to_thread(servers.url, "healthy")
-    async with Client(Target(url)) as client:
-        found = await discover(client)
-        reply = await client.complete(
-            "The sun rises in the east.", max_tokens=2, temperature=0, prompt_logprobs=2
-        )
+def test_what_vllm_offers_is_found_out(servers: Servers) -> None:
+    found, reply = asyncio.run(_asked(servers.url("healthy")))
     assert (found.engine, found.max_context) == ("vllm", 2048)
     assert all(found.offers(way) for way in (Way.ECHO, Way.PROMPT, Way.COMPLETION, Way.CHAT))
     assert found.tokenize
@@ -118,6 +113,14 @@ async def test_what_vllm_offers_is_found_out(servers: Servers) -> None:
     assert first.logprob is None
     assert len(rest) == reply.usage.prompt - 1
     assert all(token.logprob is not None and len(token.top) >= 2 for token in rest)
+
+
+async def _asked(url: str) -> tuple[Capabilities, Reply]:
+    async with Client(Target(url)) as client:
+        reply = await client.complete(
+            "The sun rises in the east.", max_tokens=2, temperature=0, prompt_logprobs=2
+        )
+        return await discover(client), reply
 
 
 def test_a_healthy_vllm_passes(servers: Servers, tmp_path: Path) -> None:
