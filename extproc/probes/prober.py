@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,11 +111,11 @@ class Prober:
 
     async def stop(self) -> None:
         """Ends a probe that runs, and gives the lease up. Never raises."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        while waiting := [task for task in self._tasks if not task.done()]:
+            for task in waiting:
+                task.cancel()
+            # A library that takes the cancelling for its own timeout swallows it: then once more.
+            await asyncio.wait(waiting, timeout=1.0)
         self._tasks.clear()
         await self._tenure.close()
 
