@@ -18,6 +18,7 @@ from extproc.demo.llamacpp import find_model
 from extproc.demo.ports import free_ports
 from extproc.demo.processes import Process, Processes, wait_ready
 from extproc.probes import Capabilities, Client, Reply, Target, Way, discover
+from tests.unit.gates.fake import Gates, checks, statuses
 
 PYTHON = os.environ.get("SEMANTIC_EXTPROC_VLLM", "")
 """The Python that has vLLM; ``make test-vllm`` sets it."""
@@ -135,6 +136,36 @@ def test_a_healthy_vllm_passes(servers: Servers, tmp_path: Path) -> None:
     assert {result["corroborated"] for result in found.values() if result["requests"]} == {0.0}
 
 
+def gated(folder: Path, servers: Servers, flavour: str) -> dict[str, Any]:
+    """The report of gates 1 to 4, the server being its own baseline."""
+    gates = Gates(folder)
+    url = servers.url(flavour)
+    gates.serve(f"{url}/v1")
+    gates.serve(url, "service.baseline")
+    gates.gate(
+        "gate_3_golden_prompt",
+        deterministic_probe="Which city is the capital of France?",
+        expected_output="The capital of France is Paris.",
+    )
+    # A model of 135M parameters makes calls by no schema.
+    gates.gate(
+        "gate_4_long_context",
+        context_lengths=[256, 1024, 4096],
+        json_samples=1,
+        tool_call_schema_check=False,
+    )
+    return gates.report("--gates", "1-4", "--startup-log", str(servers.log(flavour)))
+
+
+def test_a_healthy_vllm_passes_gates_1_to_4(servers: Servers, tmp_path: Path) -> None:
+    report = gated(tmp_path, servers, "healthy")
+    print(json.dumps(report))
+    assert report["exit_code"] == 0, checks(report)
+    assert {status for status in statuses(report).values()} == {"passed"}
+    assert report["execution_path"]["runtime_version"].startswith("vllm-0.32")
+    assert report["execution_path"]["dtype_activation"] == "bf16"
+
+
 def test_a_nan_in_one_weight_fails_and_vllm_counts_it_too(servers: Servers, tmp_path: Path) -> None:
     code, found = probe(tmp_path, servers.url("nan"))
     assert code == 1
@@ -142,6 +173,17 @@ def test_a_nan_in_one_weight_fails_and_vllm_counts_it_too(servers: Servers, tmp_
     assert failed == {"golden", "chat", "long", "json", "tools", "logprobs"}
     assert all(found[kind]["proof"] for kind in failed)
     assert all(found[kind]["corroborated"] >= 1 for kind in failed)
+
+
+def test_a_nan_in_one_weight_loads_and_fails_from_gate_2_on(
+    servers: Servers, tmp_path: Path
+) -> None:
+    report = gated(tmp_path, servers, "nan")
+    print(json.dumps(report))
+    assert report["exit_code"] == 1
+    found = list(statuses(report).values())
+    assert found[0] == "passed"
+    assert found[1] == found[2] == "failed"
 
 
 def _answers(url: str) -> bool:
