@@ -61,7 +61,15 @@ class Servers:
         (port,) = free_ports(1)
         url = f"http://127.0.0.1:{port}"
         command = [PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
-        command += ["--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port)]
+        command += [
+            "--served-model-name",
+            "smollm2",
+            "m",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
         process = self._processes.start(
             f"vllm-{flavour}", [*command, *OPTIONS.split()], ENVIRONMENT
         )
@@ -161,7 +169,7 @@ def test_a_healthy_vllm_passes_gates_1_to_4(servers: Servers, tmp_path: Path) ->
     report = gated(tmp_path, servers, "healthy")
     print(json.dumps(report))
     assert report["exit_code"] == 0, checks(report)
-    assert {status for status in statuses(report).values()} == {"passed"}
+    assert set(statuses(report).values()) == {"passed"}
     assert report["execution_path"]["runtime_version"].startswith("vllm-0.32")
     assert report["execution_path"]["dtype_activation"] == "bf16"
 
