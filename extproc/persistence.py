@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 from extproc.config import Settings
 from extproc.config.stores import StoreModel
@@ -33,14 +33,15 @@ MAX_IN_MEMORY = 10_000
 """Records of evidence, about 1 KiB each."""
 
 
-class Besides(Protocol):
-    """What has something of its own to keep beside the states. JSON values only."""
+@runtime_checkable
+class Part(Protocol):
+    """What somebody else wants to keep in one transaction with the book."""
 
-    def snapshot(self) -> Any:
-        """What must outlive the process."""
+    def snapshot(self) -> object:
+        """As JSON holds it."""
 
-    def restore(self, content: Any) -> None:
-        """Takes it back, None if there is none. Never raises."""
+    def restore(self, kept: object) -> None:
+        """Takes back a snapshot, None if there was none. Raises TypeError or ValueError."""
 
 
 class Persistence:
@@ -49,13 +50,15 @@ class Persistence:
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
         self._services = services
+        self.parts: dict[str, Part] = {}
+        """Name in the book -> what is kept beside it."""
+
         self._keeper: Keeper | None = None
         self._agreement: Agreement | None = None
         self._membership: Membership | None = None
         self._fleet: Fleet | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._kept_in = ""
-        self._besides: dict[str, Besides] = {}
 
     async def start(self) -> None:
         """Restores what was kept, and begins to keep.
@@ -80,10 +83,6 @@ class Persistence:
             self._tasks.append(asyncio.create_task(self._fleet.run(), name="fleet"))
         self._tasks.append(asyncio.create_task(self._running.run(), name="keeper"))
         services.tick()  # what ended while nobody was here
-
-    def keep_besides(self, name: str, what: Besides) -> None:
-        """Keeps what ``what`` says in the book, under ``name``. To be called before ``start``."""
-        self._besides[name] = what
 
     async def stop(self) -> None:
         """Keeps and tells the last of it, and ends. Bounded in time; never raises StoreError."""
@@ -155,8 +154,8 @@ class Persistence:
             if book is not None:
                 told = [telling(each) for each in book.get("told", ())]
                 services.ledger.restore(book)
-                for name, what in self._besides.items():
-                    what.restore(book.get(name))
+                for name, part in self.parts.items():
+                    part.restore(book.get(name))
                 log.info(
                     "states of %d units are those kept in %s", len(services.ledger.units), where
                 )
@@ -201,8 +200,8 @@ class Persistence:
             # With their epochs: what was decided while the fleet was away must hold against it
             # after a restart as well.
             book["told"] = [each.as_dict() for each in self._agreement.told]
-        for name, what in self._besides.items():
-            book[name] = what.snapshot()
+        for name, part in self.parts.items():
+            book[name] = part.snapshot()
         return book
 
     def _store_status(self) -> str:

@@ -88,7 +88,7 @@ class Sidecar:
         self._outlets = Outlets(settings, self.services)
         self._prober = make_prober(settings, self.services)
         self.services.probe_summary = self._prober.summary
-        self._persistence.keep_besides("probes", self._prober)
+        self._persistence.parts["probes"] = self._prober
         self._server = Server(
             ServerSettings(
                 grpc.address,

@@ -34,9 +34,7 @@ def probe(
     kinds: list[str] = typer.Option(
         [], "--kind", "-k", help=f"Only this kind; repeatable. One of {_KINDS}."
     ),
-    classes: list[str] = typer.Option(
-        [], "--class", "-c", help="Only this context class; repeatable."
-    ),
+    classes: list[str] = typer.Option([], "--class", help="Only this context class; repeatable."),
     as_json: bool = typer.Option(False, "--json", help="One JSON line a probe, as it ends."),
     admin: str = Admin,
     config: Path | None = typer.Option(

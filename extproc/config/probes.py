@@ -44,7 +44,9 @@ class ProbesModel(Model):
     first_pause: Annotated[float, Field(ge=1, le=86_400)] = Field(
         30, description="seconds after which a failed recovery is tried again; doubled each time"
     )
-    longest_pause: Annotated[float, Field(ge=1, le=86_400)] = 600
+    longest_pause: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        600, description="seconds to which those pauses grow"
+    )
     lease: Annotated[float, Field(ge=2, le=3600)] = Field(
         30, description="seconds after which another sidecar of the fleet takes over"
     )
@@ -62,8 +64,8 @@ class ProbeTlsModel(Model):
     """PEM files of a client."""
 
     ca_file: Path | None = Field(None, description="authorities, in the place of the system's")
-    cert_file: Path | None = None
-    key_file: Path | None = None
+    cert_file: Path | None = Field(None, description="our own, where the server demands one")
+    key_file: Path | None = Field(None, description="the key of cert_file")
     verify: bool = Field(True, description="false: any certificate will do")
 
     @field_validator("ca_file", "cert_file", "key_file")

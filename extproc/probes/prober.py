@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,11 +111,11 @@ class Prober:
 
     async def stop(self) -> None:
         """Ends a probe that runs, and gives the lease up. Never raises."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        while waiting := [task for task in self._tasks if not task.done()]:
+            for task in waiting:
+                task.cancel()
+            # A library that takes the cancelling for its own timeout swallows it: then once more.
+            await asyncio.wait(waiting, timeout=1.0)
         self._tasks.clear()
         await self._tenure.close()
 
@@ -178,7 +178,7 @@ class Prober:
         now = self._services.clock()
         return {**self.results.snapshot(), "budget": self.budget.snapshot(now)}
 
-    def restore(self, content: Any) -> None:
+    def restore(self, content: object) -> None:
         """Takes back a snapshot. What cannot be read is left: it is probed anew."""
         if not isinstance(content, dict):
             return
@@ -214,19 +214,23 @@ class Prober:
         self, unit: str, contexts: Iterable[str] = (), kinds: Iterable[str] = ()
     ) -> AsyncGenerator[Result, None]:
         """Probes these cells, each once, as soon as what runs has ended. What there is no room for
-        in the budget ends as an error."""
+        in the budget ends as an error. A quarantined class of which all passed is let in."""
         async with self._busy:
             for context in contexts or self.matrix.bands:
                 cells = self.matrix.cells(unit, [context], kinds)
-                while cells:
+                done: list[Result] = []
+                while len(done) < len(cells):
+                    job = Job(Why.ASKED, tuple(cells[len(done) :]))
                     try:
-                        async with aclosing(self._results_of(Job(Why.ASKED, tuple(cells)))) as done:
-                            async for result in done:
-                                cells.remove(result.cell)
+                        async with aclosing(self._results_of(job)) as results:
+                            async for result in results:
+                                done.append(result)
                                 yield result
-                    except NoRoom as error:
-                        # No result of the engine's: what was found before stays.
-                        yield self._result(cells.pop(0), Probed(_no_room(error), Spent()))
+                    except NoRoom as error:  # no result of the engine's: an earlier one stays
+                        judgement = Judgement(Outcome.ERROR, str(error))
+                        done.append(self._result(cells[len(done)], Probed(judgement, Spent())))
+                        yield done[-1]
+                self._recover(unit, context, done)
 
     # -- in the background ------------------------------------------------------------------------
 
@@ -273,23 +277,23 @@ class Prober:
             self._no_room_until = self._services.clock() + (error.wait or self.budget.window)
             return
         now = self._services.clock()
-        passed = sum(result.outcome is Outcome.PASSED for result in results)
-        skipped = sum(result.outcome is Outcome.SKIPPED for result in results)
-        if job.why is Why.RECOVERY:
-            if passed and passed + skipped == len(job.cells):
-                self._let_in(unit, context, passed, now)
-                self.matrix.recovery.clear(key)
-            else:
-                self.matrix.recovery.failed(key, now)
+        if job.why is Why.RECOVERY and not self._recover(unit, context, results):
+            self.matrix.recovery.failed(key, now)
         elif job.why is Why.DEPLOYMENT:
             if any(result.outcome is Outcome.ERROR for result in results):
                 self.matrix.deployment.failed(key, now)
             else:
                 self.matrix.deployment.clear(key)
 
-    def _let_in(self, unit: str, context: str, passed: int, now: float) -> None:
-        cause = f"all {passed} probes passed"
-        self._tell(Probes(unit, self.release(unit), context, ALL, passed, 0, cause, now))
+    def _recover(self, unit: str, context: str, results: Sequence[Result]) -> bool:
+        """Lets a quarantined class in if ``results`` are all of it, and none but well."""
+        passed = sum(result.outcome is Outcome.PASSED for result in results)
+        skipped = sum(result.outcome is Outcome.SKIPPED for result in results)
+        cells = len(self.matrix.cells(unit, [context]))
+        if not passed or passed + skipped != cells or not self._quarantined(unit, context):
+            return False
+        cause, now = f"all {passed} probes passed", self._services.clock()
+        return self._tell(Probes(unit, self.release(unit), context, ALL, passed, 0, cause, now))
 
     def _tell(self, probes: Probes) -> bool:
         try:
@@ -419,7 +423,3 @@ class Prober:
     @staticmethod
     def _current(result: Result, identity: str) -> bool:
         return not identity or result.identity == identity
-
-
-def _no_room(error: NoRoom) -> Judgement:
-    return Judgement(Outcome.ERROR, str(error))

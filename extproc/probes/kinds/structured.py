@@ -37,7 +37,18 @@ CITY: dict[str, Any] = {
 }
 
 
-class JsonSchema(Probe):
+class Forced(Probe):
+    """A probe that forces a format on the model. A server may not know of formats, and answer in
+    prose; a small model may not know of this one, and go round in it: broken structure and loops
+    prove nothing by themselves here. Other kinds see a sick engine's."""
+
+    def judge(self, room: Room, answers: Sequence[Answer]) -> Judgement:
+        found = super().judge(room, answers)
+        proofs = {each.detector for each in found.findings if each.weight is Weight.PROOF}
+        return replace(found, proof=found.proof and not proofs <= {"structure", "repetition"})
+
+
+class JsonSchema(Forced):
     """The answer parses, and keeps the schema that the request gives."""
 
     name: ClassVar[str] = "json"
@@ -50,14 +61,6 @@ class JsonSchema(Probe):
         kind = {"type": "json_schema", "json_schema": named}
         return [chat_request(room, asked, 192, response_format=kind)]
 
-    def judge(self, room: Room, answers: Sequence[Answer]) -> Judgement:
-        found = super().judge(room, answers)
-        proofs = [each for each in found.findings if each.weight is Weight.PROOF]
-        if found.proof and all(each.detector == "structure" for each in proofs):
-            # A server may not know of schemas, and answer in prose: no fault of its engine.
-            return replace(found, proof=False)
-        return found
-
     def check(self, room: Room, replies: list[Reply]) -> Judgement:
         wrong = kept(replies[0].text, CITY)
         if wrong:
@@ -67,7 +70,7 @@ class JsonSchema(Probe):
         return passed()
 
 
-class ToolCall(Probe):
+class ToolCall(Forced):
     """A question that needs a function gets a call of it, whose arguments keep its schema; one
     that needs two gets calls that all do."""
 

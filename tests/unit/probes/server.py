@@ -21,10 +21,14 @@ class Server:
         self.requests: list[tuple[str, dict[str, str], Any]] = []
         """Path, headers and JSON body of each request, in the order of arrival."""
 
-    async def __aenter__(self) -> Self:
+    def application(self) -> web.Application:
+        """To be served by somebody else."""
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        return app
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.01)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
         scheme = "https" if self._tls else "http"
@@ -68,10 +72,11 @@ def chat(content: str, **more: Any) -> Answer:
     """A whole chat completion."""
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return says({"model": "m", "choices": [choice | more], "usage": USAGE})
+    usage = {"prompt_tokens": 5, "completion_tokens": max(1, len(content) // 2)}
+    return says({"model": "m", "choices": [choice | more], "usage": usage})
 
 
-USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+USAGE = {"prompt_tokens": 5, "completion_tokens": 60, "total_tokens": 65}
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 MODELS = says({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]})

@@ -90,6 +90,8 @@ RIGHT = {"city": "Paris", "country": "France", "inhabitants": 2, "capital": True
 A, B, C = [0.1, 0.2, -0.3], [0.5, 0.1, 0.2], [0.3, -0.4, 0.1]
 
 FAILED, SKIPPED, ERROR = Outcome.FAILED, Outcome.SKIPPED, Outcome.ERROR
+LEGIT = {"error": {"message": "This server does not support embeddings.", "code": 501}}
+NAN = {"error": {"message": "Out of range float values are not JSON compliant", "code": 400}}
 EMBEDDINGS = "/v1/embeddings"
 LINES = """
 golden    | the right answer | passed  |       |
@@ -107,6 +109,7 @@ tools     | text             | failed  |       | probe_tools.no_call
 tools     | a wrong type     | failed  |       | probe_tools.arguments
 tools     | one of two wrong | failed  |       | probe_tools.arguments
 tools     | another function | failed  |       | structure.
+tools     | NaN              | failed  | proof | nonfinite.
 logprobs  | ordinary         | passed  |       |
 logprobs  | one null         | failed  | proof | probe_logprobs.nan
 logprobs  | nulls            | failed  | proof | logprobs.null
@@ -135,6 +138,7 @@ ANSWERS: dict[str, Answer] = {
     "tools: a wrong type": called('{"city": 7}'),
     "tools: one of two wrong": called('{"city": "Paris"}', "{}"),
     "tools: another function": called("{}", name="f"),
+    "tools: NaN": says(NAN, 400),
     "logprobs: ordinary": weighed(-0.1, -1.5, -0.7, -2.0, -0.3),
     "logprobs: one null": weighed(-0.1, None, -0.7, -2.0, -0.3),
     "logprobs: nulls": weighed(None, None, None, None),
@@ -170,6 +174,17 @@ async def test_uniform_alternatives_are_proof() -> None:
     assert found.proof
 
 
+async def test_a_forced_format_in_which_a_small_model_goes_round_proves_nothing() -> None:
+    """SmolLM2-135M does so under guided decoding, in good health."""
+    loop = '{"city": "Paris", "country": "Paris", ' * 12
+    choice = {"index": 0, "message": {"role": "assistant", "content": loop}}
+    usage = {"prompt_tokens": 50, "completion_tokens": 192}
+    cut = {"choices": [choice | {"finish_reason": "length"}], "usage": usage}
+    found = await judged("json", {CHAT: says(cut)})
+    assert found.outcome is FAILED
+    assert not found.proof
+
+
 async def test_a_nan_in_a_base64_embedding_is_found() -> None:
     bad = base64.b64encode(struct.pack("<3f", 0.1, float("nan"), 0.2)).decode()
     found = await judged("embedding", {EMBEDDINGS: embedded(A, bad, C)})
@@ -187,10 +202,6 @@ async def test_null_prompt_logprobs_are_found_where_they_are_told() -> None:
         "logprobs", {COMPLETIONS: says({"choices": [choice]})}, capabilities=capabilities
     )
     assert [f.name for f in found.findings] == ["probe_logprobs.nan"]
-
-
-LEGIT = {"error": {"message": "This server does not support embeddings.", "code": 501}}
-NAN = {"error": {"message": "Out of range float values are not JSON compliant", "code": 400}}
 
 
 @pytest.mark.parametrize(

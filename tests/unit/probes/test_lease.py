@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from extproc.probes.prober import Prober
 from extproc.probes.target import Target
 from tests.redis_server import RedisServer
 from tests.unit.probes.engine import Engine
-from tests.unit.probes.test_prober import BANDS, QUICK, UNIT, services
+from tests.unit.probes.test_prober import BANDS, QUICK, UNIT, eventually, running, services
 
 
 @pytest.fixture
@@ -24,13 +25,6 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.start()
     yield server
     server.stop()
-
-
-async def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        await asyncio.sleep(0.02)
 
 
 async def test_one_holds_the_lease_and_the_next_gets_a_greater_token(redis: RedisServer) -> None:
@@ -79,25 +73,25 @@ async def test_one_of_two_sidecars_probes_and_both_know_the_results(
         subjects = [Subject(UNIT, Target(server.url, "m"), ("golden",))]
 
         def prober(name: str) -> Prober:
-            lease = RedisLease(redis.url, "p", name, 1.0)
+            lease = RedisLease(redis.url, "p", name, 3.0)
             return Prober(services(UNIT), subjects, BANDS, QUICK, lease)
 
         one, other = prober("a"), prober("b")
-        await one.start()
-        await eventually(lambda: len(one.results.of_unit("u")) == 2)
-        await other.start()
-        await eventually(lambda: len(other.results.of_unit("u")) == 2)
-        assert not one.refuses()
-        assert "another sidecar" in other.refuses()
-        assert other.status() == "another sidecar is the fleet's prober"
-        # Every request was the first one's, and the other knows what that has spent.
-        spent = one.budget.used(time.time()).requests
-        assert other.budget.used(time.time()).requests > 0
-        assert spent >= engine.generated - 1
-        await one.stop()
-        await eventually(lambda: not other.refuses())
-        assert other.budget.used(time.time()).requests >= spent
-        await other.stop()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(running(one))
+            await eventually(lambda: len(one.results.of_unit("u")) == 2)
+            await stack.enter_async_context(running(other))
+            await eventually(lambda: len(other.results.of_unit("u")) == 2)
+            assert not one.refuses()
+            assert "another sidecar" in other.refuses()
+            assert other.status() == "another sidecar is the fleet's prober"
+            # Every request was the first one's, and the other knows what that has spent.
+            spent = one.budget.used(time.time()).requests
+            assert other.budget.used(time.time()).requests > 0
+            assert spent >= engine.generated - 1
+            await one.stop()
+            await eventually(lambda: not other.refuses())
+            assert other.budget.used(time.time()).requests >= spent
 
 
 async def test_a_prober_that_loses_its_lease_stops_in_the_middle(
@@ -118,9 +112,8 @@ async def test_a_prober_that_loses_its_lease_stops_in_the_middle(
         lease = RedisLease(redis.url, "p", "a", 1.0)
         subjects = [Subject(UNIT, Target(server.url, "m"), ("golden",))]
         prober = Prober(services(UNIT), subjects, BANDS, QUICK, lease)
-        await prober.start()
-        await asyncio.wait_for(started.wait(), 20)
-        redis.stop()
-        await eventually(lambda: prober._working is None)
-        assert prober.refuses()
-        await prober.stop()
+        async with running(prober):
+            await asyncio.wait_for(started.wait(), 20)
+            redis.stop()
+            await eventually(lambda: prober._working is None)
+            assert prober.refuses()

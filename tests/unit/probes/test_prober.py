@@ -69,7 +69,7 @@ async def running(prober: Prober) -> AsyncIterator[None]:
         await prober.stop()
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "not in time"
@@ -197,6 +197,18 @@ async def test_one_kind_that_fails_keeps_a_unit_out() -> None:
             assert made.ledger.state("u", "short") is State.QUARANTINE
 
 
+@pytest.mark.parametrize("kinds", [(), ("golden", "chat")], ids=["all kinds", "some"])
+async def test_all_probes_by_hand_let_a_unit_in_and_some_do_not(kinds: tuple[str, ...]) -> None:
+    async with probing(Engine(), replace(QUICK, interval=3600)) as (prober, made):
+        quarantine(made)
+        prober.matrix.recovery.failed(("u", "short"), time.time() + 3600)
+        async with running(prober):
+            await eventually(lambda: not prober.refuses())
+            await outcomes(prober, contexts=["short"], kinds=kinds)
+        wanted = State.QUARANTINE if kinds else State.OBSERVE
+        assert made.ledger.state("u", "short") is wanted
+
+
 async def test_an_operators_hold_is_not_lifted() -> None:
     async with probing(Engine(), replace(QUICK, interval=3600)) as (prober, made):
         quarantine(made)
@@ -250,7 +262,8 @@ async def test_probes_by_hand_are_within_the_budget_and_say_so() -> None:
             await eventually(lambda: not prober.refuses())
             found = await outcomes(prober, contexts=["short"])
         assert found["short", "golden"] is Outcome.PASSED
-        assert found["short", "json"] is Outcome.ERROR
+        assert found["short", "chat"] is Outcome.PASSED
+        assert found["short", "long"] is Outcome.ERROR
         assert len(found) == len(NAMES)
 
 
