@@ -288,7 +288,7 @@ def patch_policy(config: Config) -> Config:
 IN_A_PATCH = [
     *("update-merge-window", "max-retries", "retry-priority-missing", "retriable-headers"),
     *("hold-impossible", "failure-mode-closed", "no-traffic-interval", "unhealthy-threshold"),
-    *("request-buffer-limit", "route-timeout", "error-matcher-hides-5xx", "panic-threshold"),
+    *("request-buffer-limit", "num-retries", "error-matcher-hides-5xx", "panic-threshold"),
     *("sidecar-circuit-breaker", "receiving-namespaces", "unit-health-hostname"),
 ]
 
