@@ -430,3 +430,21 @@ def test_settings_that_say_the_same_otherwise_are_as_good() -> None:
     )
     del host(config)["response_headers_to_remove"]
     assert ids(audit([config], "test")) == set()
+
+
+def test_a_health_check_about_a_unit_that_no_cluster_is_is_found() -> None:
+    config = good()
+    hosts = cluster(config)["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    hosts[0]["endpoint"]["health_check_config"]["hostname"] = "unit-x"
+    assert ids(audit([config], "test")) == {"unit-health-other-unit"}
+
+
+def test_a_large_mesh_is_read_in_a_moment() -> None:
+    config = good()
+    SPOILT["update-merge-window"](config)
+    for number in range(2000):
+        name = f"web-{number}"
+        config["static_resources"]["clusters"].append({"name": name, "type": "STATIC"})
+        bare = {"match": {"prefix": f"/{name}"}, "route": {"cluster": name}}
+        host(config)["routes"].insert(0, bare)
+    assert ids(audit([config], "test")) == {"update-merge-window"}
