@@ -17,9 +17,8 @@ from extproc.cli import app
 from extproc.demo.envoy import standalone
 from extproc.mesh.audit import CATALOGUE, Unusable, audit
 from tests.unit.audit.good import Config, good
-from tests.unit.audit.spoilt import CASES
+from tests.unit.audit.spoilt import SPOILT
 
-SPOILT = {case.id: case.change for case in reversed(CASES)}
 SHIPPED = str(standalone() / "envoy.yaml")
 
 
