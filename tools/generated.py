@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from extproc.mesh.audit import as_markdown
 from tools.prometheus_rule import manifest
 from tools.settings_reference import reference
 
@@ -18,6 +19,8 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield rules / "prometheusrule.yaml", manifest((rules / "rules.yaml").read_text())
     page = ROOT / "docs/configuration.md"
     yield page, spliced(page.read_text(), "settings", reference())
+    page = ROOT / "docs/audit.md"
+    yield page, spliced(page.read_text(), "checks", as_markdown())
 
 
 def spliced(text: str, part: str, content: str) -> str:

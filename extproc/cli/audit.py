@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from extproc.cli.admin import Api, Refused, Unreachable
 from extproc.cli.common import load_or_exit
 from extproc.cli.inspect import terminal
 
@@ -70,9 +71,9 @@ def audit(
 
 def _report(sources: list[str], settings: Any, sidecar: str, sidecar_cluster: str) -> Report:
     from extproc.mesh.audit import Unusable, audit, parse
-    from extproc.mesh.audit.live import ask_sidecar, fetch, is_url
+    from extproc.mesh.audit.live import fetch, is_url
 
-    told = ask_sidecar(sidecar) if sidecar else None
+    told = _ask(sidecar) if sidecar else None
     live, runtime, documents = None, None, []
     for source in sources:
         if is_url(source):
@@ -91,6 +92,23 @@ def _report(sources: list[str], settings: Any, sidecar: str, sidecar_cluster: st
         sidecar=told,
         sidecar_cluster=sidecar_cluster,
     )
+
+
+def _ask(url: str) -> dict[str, Any]:
+    """What a running sidecar tells of its units, with the results of their probes."""
+    from extproc.mesh.audit import Unusable
+
+    api = Api(url)
+    try:
+        units = api.get("/api/units")["units"]
+        for unit in units:
+            if unit.get("probes") is not None:
+                unit["probed"] = api.get(api.unit(unit["id"], "probes"))
+    except (Unreachable, Refused) as problem:
+        raise Unusable(str(problem)) from None
+    except (LookupError, TypeError, AttributeError):
+        raise Unusable(f"{url}/api/units: no units; is that the sidecar's address?") from None
+    return {"units": units}
 
 
 def _read(source: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,10 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+
+from tests.mesh.schemas import validate
 
 ROOT = Path(__file__).resolve().parents[2]
 BASES = ROOT / "deploy" / "kubernetes"
@@ -57,10 +57,8 @@ def overlay(folder: Path, **content: Any) -> Path:
 
 def check(entry: Object) -> None:
     """Raises what a Kubernetes API server, or the custom resource's schema, would refuse."""
-    group = entry["apiVersion"].replace("/", "_")
-    schema = Path(__file__).with_name("crds") / f"{group}_{entry['kind']}.json"
-    if schema.exists():
-        jsonschema.validate(entry, json.loads(schema.read_text()))
+    if "." in entry["apiVersion"].partition("/")[0].removesuffix(".k8s.io"):
+        validate(entry)
     else:
         kubernetes_validate.validate(entry, "1.37", strict=True)
 

@@ -15,14 +15,9 @@ from tests.e2e.conftest import Make
 from tests.e2e.gateway import Gateway
 from tests.e2e.upstream import BANG_JSON, BANG_STREAM, answers
 from tests.unit.audit.good import Config, cluster, host, manager, processor
-from tests.unit.audit.spoilt import CASES
+from tests.unit.audit.spoilt import SPOILT
 
 BANG = answers(BANG_STREAM, BANG_JSON)
-
-
-def spoil(id: str) -> Any:
-    """The first case of a check."""
-    return next(case.change for case in CASES if case.id == id)
 
 
 async def audited(source: str, *arguments: str) -> dict[str, Any]:
@@ -82,7 +77,7 @@ async def test_a_good_gateway_is_found_good(gateway: Make) -> None:
 async def test_few_retries_let_garbage_through(gateway: Make) -> None:
     def change(config: Config) -> None:
         calm(config)
-        spoil("max-retries")(config)
+        SPOILT["max-retries"](config)
 
     g = await gateway(BANG, change=change)
     assert await burst(g, 40) > 0
@@ -90,7 +85,7 @@ async def test_few_retries_let_garbage_through(gateway: Make) -> None:
 
 
 async def test_a_small_request_buffer_loses_the_retry_of_long_prompts(gateway: Make) -> None:
-    g = await gateway(BANG, change=spoil("request-buffer-limit"))
+    g = await gateway(BANG, change=SPOILT["request-buffer-limit"])
     assert await burst(g, 1) == 0
     assert await burst(g, 1, prompt="long " * 500_000) == 1
     assert {"request-buffer-limit", "retries-refused"} <= ids(await both(g))
@@ -98,7 +93,7 @@ async def test_a_small_request_buffer_loses_the_retry_of_long_prompts(gateway: M
 
 @pytest.mark.parametrize("id", ["retry-priority-missing", "retriable-headers", "mutation-rules"])
 async def test_a_broken_retry_gives_the_client_the_garbage(gateway: Make, id: str) -> None:
-    g = await gateway(BANG, change=spoil(id))
+    g = await gateway(BANG, change=SPOILT[id])
     assert await burst(g, 1) == 1
     report = await both(g)
     assert id in ids(report)
@@ -106,7 +101,7 @@ async def test_a_broken_retry_gives_the_client_the_garbage(gateway: Make, id: st
 
 
 async def test_a_filter_that_is_switched_off_is_seen_in_the_counters(gateway: Make) -> None:
-    g = await gateway(BANG, change=spoil("filter-disabled"))
+    g = await gateway(BANG, change=SPOILT["filter-disabled"])
     assert await burst(g, 3) == 3
     report = await both(g)
     assert "filter-disabled" in ids(report)
@@ -114,7 +109,7 @@ async def test_a_filter_that_is_switched_off_is_seen_in_the_counters(gateway: Ma
 
 
 async def test_by_default_one_unit_of_two_is_never_ejected(gateway: Make) -> None:
-    g = await gateway(BANG, change=spoil("ejection-percent"))
+    g = await gateway(BANG, change=SPOILT["ejection-percent"])
     for _ in range(6):
         await g.ask()
     assert await g.stat("cluster.llm.outlier_detection.ejections_enforced_total") == 0
@@ -167,7 +162,7 @@ async def test_routes_and_hosts_that_a_server_sends_are_read(gateway: Make, tmp_
 
     def change(config: Config) -> None:
         config["node"] = {"id": "gateway", "cluster": "gateway"}
-        spoil("retry-priority-missing")(config)
+        SPOILT["retry-priority-missing"](config)
         table = manager(config).pop("route_config")
         sent = source("routes.yaml", "route.v3.RouteConfiguration", table)
         manager(config)["rds"] = {"route_config_name": "front", "config_source": sent}

@@ -21,7 +21,8 @@ def validate(manifest: dict[str, Any]) -> None:
 
 @cache
 def _validator(name: str) -> jsonschema.protocols.Validator:
-    schema = json.loads((_CRDS / name).read_text())
+    # RE2 takes the flag at either place, Python only before the anchor.
+    schema = json.loads((_CRDS / name).read_text().replace("^(?i)", "(?i)^"))
     schema["properties"] |= {field: {} for field in _ALWAYS}
     strict = _strict(schema)
     return jsonschema.validators.validator_for(strict)(strict)

@@ -165,7 +165,7 @@ def build(found: Resources) -> World:
         *(
             route
             for node, host in found.loose_routes
-            if (route := linker.route(node, host, ABSENT)) is not None
+            if (route := linker.route(node, host, ABSENT, patched=True)) is not None
         ),
     ]
     if found.loose or (loose and all(manager.internal for manager in managers)):
@@ -289,7 +289,7 @@ class _Linker:
             if (route := self.route(node, host, table)) is not None:
                 yield route
 
-    def route(self, node: Node, host: Node, table: Node) -> Route | None:
+    def route(self, node: Node, host: Node, table: Node, patched: bool = False) -> Route | None:
         """A route that sends somewhere; None for a redirect or a direct response."""
         action = node["route"]
         if not action:
@@ -315,7 +315,7 @@ class _Linker:
         shadows = tuple(
             Target(entry["cluster"].text(), entry) for entry in mirrors if entry["cluster"]
         )
-        return Route(node, action, host, table, tuple(targets), shadows)
+        return Route(node, action, host, table, tuple(targets), shadows, patched)
 
     def cluster(self, node: Node, name: str) -> Cluster:
         """A cluster with its hosts, wherever they stand."""

@@ -1,4 +1,4 @@
-"""Asks a running Envoy's admin interface, and a sidecar's."""
+"""Asks a running Envoy's admin interface."""
 
 from __future__ import annotations
 
@@ -75,12 +75,3 @@ def fetch(url: str) -> tuple[Any, Live, Mapping[str, Any]]:
         if entry.get("final_value")
     }
     return dump, live, values
-
-
-def ask_sidecar(url: str) -> Mapping[str, Any]:
-    """What a sidecar's API tells of its units. Raises Unusable."""
-    base = base_of(url)
-    found = ask(base, "/api/units")
-    if not isinstance(found, dict) or "units" not in found:
-        raise Unusable(f"{base}/api/units: no units; is that the sidecar's admin address?")
-    return found

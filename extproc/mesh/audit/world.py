@@ -84,6 +84,8 @@ class Route:
     table: Node
     targets: tuple[Target, ...]
     mirrors: tuple[Target, ...]
+    patched: bool = False
+    """Whether it is a patch: what it leaves out is as the control plane has it."""
 
     @property
     def of(self) -> str:

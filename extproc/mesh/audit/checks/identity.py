@@ -111,8 +111,8 @@ def attributes_missing(mesh: Mesh) -> Iterator[Hit]:
 def attempt_count_missing(mesh: Mesh) -> Iterator[Hit]:
     for front in mesh.fronts:
         at = front.route.host["include_request_attempt_count"]
-        here = front.route.host or not front.route.node  # a patched route's host is elsewhere
-        if here and front.holds and front.route.retry and not at.flag():
+        elsewhere = front.route.patched and not front.route.host
+        if not elsewhere and front.holds and front.route.retry and not at.flag():
             yield Hit(at, front.route.of)
 
 

@@ -153,9 +153,14 @@ def unit_health_other_unit(mesh: Mesh) -> Iterator[Hit]:
             at = host.health_check["hostname"]
             asked = asked_unit(at.text(), known)
             behind = mesh.units_behind(host, cluster)
-            if asked in known and behind and behind <= known and asked not in behind:
-                said = f"host {host.label} is {', '.join(sorted(behind))}, asked for is {asked}"
+            if not asked or not behind or not behind <= known or asked in behind:
+                continue
+            said = f"host {host.label} is {', '.join(sorted(behind))}, asked for is {asked}"
+            if asked in known:
                 yield Hit(at, cluster.of, said)
+            elif settings is None:  # with them another check tells
+                said += ", which no cluster is: what nobody knows is healthy"
+                yield Hit(at, cluster.of, said, severity=Severity.WARNING)
 
 
 def asked_unit(hostname: str, known: set[str]) -> str:

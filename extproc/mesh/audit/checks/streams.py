@@ -40,6 +40,8 @@ def legs(mesh: Mesh) -> Iterator[Leg]:
 def route_timeout(mesh: Mesh) -> Iterator[Hit]:
     for leg in legs(mesh):
         at = leg.route.action["timeout"]
+        if leg.route.patched and not at:
+            continue
         seconds = at.seconds(15)
         if 0 < seconds < LONG:
             said = f"{seconds:g} s" if at else "unset, hence 15 s"
