@@ -98,7 +98,7 @@ class Exchange:
             self._identity = self._identity._replace(host=facts.address)
         size = facts.request_size if facts.request_size >= 0 else asking.size
         self._context = services.contexts.of(size)
-        self._state = services.ledger.state(self._identity.unit, self._context)
+        self._state = services.state(self._identity.unit, self._context)
         self._verdict: Verdict | None = None
         self._recorded = False
         self._marked = False
