@@ -33,6 +33,11 @@ class ServerModel(Model):
         10, description="a process that does nothing for so long is replaced"
     )
 
+    def addresses(self, address: str) -> list[str]:
+        """Where Envoy finds the workers when ``grpc.address`` is ``address``. One, where their
+        number is the machine's to tell: the file may be read on another."""
+        return worker_addresses(address, 1 if self.workers == "auto" else self.workers)
+
     def count(self, address: str) -> int:
         """How many workers there are when ``grpc.address`` is ``address``."""
         if self.workers != "auto":

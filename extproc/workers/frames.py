@@ -1,7 +1,7 @@
 """What goes over the link between a worker and the authority: lists of JSON, length first.
 
 Worker to authority:
-    ["hello", worker, session, pid]       session: of this process alone
+    ["hello", worker, session, where]     session: of this process alone; where: its address
     ["records", first, [item, ...]]       numbered from ``first`` on, without a gap
     ["metrics", [row, ...]]               all of it (signals/merge.py)
     ["draining"]                          takes no new streams

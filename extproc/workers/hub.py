@@ -28,6 +28,9 @@ KEEP_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 """How often states are looked at that changed without a record of it (a new class of a unit)."""
 
+IDLE_AFTER = 200
+"""Responses of others after which a worker without any is told of."""
+
 SESSIONS = 1024
 """Workers, dead ones too, of which the last number is known."""
 
@@ -48,6 +51,8 @@ class Hub:
         self._links: dict[str, _Connection] = {}  # worker -> its connection of now
         self._parts: dict[str, Part] = {GONE: Part()}
         self._states: list[Row] = []
+        self._idle: dict[str, str] = {}  # worker that has told of no response -> its address
+        self._responses = 0
         self._news = asyncio.Event()
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
@@ -113,8 +118,8 @@ class Hub:
         try:
             frame = await frames.read(reader)
             match frame:
-                case ["hello", str(name), str(session), int(pid)]:
-                    link = self._greet(name, session, pid, writer)
+                case ["hello", str(name), str(session), str(where)]:
+                    link = self._greet(name, session, where, writer)
                 case None:
                     return
                 case _:
@@ -132,7 +137,7 @@ class Hub:
                 self._leave(link)
 
     def _greet(
-        self, name: str, session: str, pid: int, writer: asyncio.StreamWriter
+        self, name: str, session: str, where: str, writer: asyncio.StreamWriter
     ) -> _Connection:
         before = self._links.pop(name, None)
         if before is not None:
@@ -142,8 +147,9 @@ class Hub:
         self._sessions[name] = session
         self._parts.setdefault(name, Part())
         link = self._links[name] = _Connection(name, session, writer)
+        self._idle[name], self._responses = where, 0
         self._count()
-        log.info("worker %s is there", name, extra={"pid": pid})
+        log.info("%s is there", name)
         link.write(["welcome", self._durable.get(session, 0)])
         link.write(["states", self._states])
         return link
@@ -153,7 +159,7 @@ class Hub:
             del self._links[link.name]
             self._parts[link.name].forget_gauges()
             self._count()
-            log.info("worker %s is gone", link.name)
+            log.info("%s is gone", link.name)
 
     def _count(self) -> None:
         self._services.metrics.processes.workers = len(self._links)
@@ -161,6 +167,7 @@ class Hub:
     def _take(self, link: _Connection, frame: frames.Frame) -> None:
         match frame:
             case ["records", int(first), list(rows)]:
+                self._busy(link.name, len(rows))
                 last = self._heard.get(link.session, 0)
                 for number, row in enumerate(rows, first):
                     if number > last:
@@ -176,6 +183,17 @@ class Hub:
                 link.draining = True
             case _:
                 raise frames.BrokenLink(f"an unknown frame {frame[0]!r:.40}")
+
+    def _busy(self, name: str, responses: int) -> None:
+        """``name`` gets streams. One that gets none while others do is not in Envoy's cluster."""
+        self._idle.pop(name, None)
+        self._responses += responses
+        if self._idle and self._responses >= IDLE_AFTER:
+            log.warning(
+                "no response has come by %s: does Envoy's cluster list all workers?",
+                ", ".join(f"{name} on {where}" for name, where in self._idle.items()),
+            )
+            self._idle = {}
 
     def _record(self, row: Any) -> None:
         if not row:

@@ -42,15 +42,18 @@ RETRY_SECONDS = (0.05, 1.0)
 
 
 class Link:
-    """Tells the authority at ``path`` what worker ``name`` has seen."""
+    """Tells the authority at ``path`` what worker ``name`` on address ``where`` has seen."""
 
-    def __init__(self, path: str, name: str, metrics: Metrics, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self, path: str, name: str, metrics: Metrics, where: str = "", capacity: int = CAPACITY
+    ) -> None:
         self.states = States()
         self.told = asyncio.Event()
         """Set once the states are known."""
 
         self._path = path
         self._name = name
+        self._where = where
         self._metrics = metrics
         self._capacity = capacity
         self._session = os.urandom(8).hex()
@@ -134,7 +137,7 @@ class Link:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, until it ends."""
-        writer.write(frames.encode(["hello", self._name, self._session, os.getpid()]))
+        writer.write(frames.encode(["hello", self._name, self._session, self._where]))
         sending: asyncio.Task[None] | None = None
         try:
             while (frame := await frames.read(reader)) is not None:

@@ -28,7 +28,8 @@ class Worker:
 
     def __init__(self, settings: Settings, index: int, name: str, link: str, salt: bytes) -> None:
         metrics = Metrics()
-        self._link = Link(link, name, metrics)
+        address = worker_address(settings.grpc.address, index)
+        self._link = Link(link, name, metrics, address)
         self.services = WorkerServices(
             registry=make_registry(settings),
             ledger=Ledger(),
@@ -40,7 +41,6 @@ class Worker:
         )
         self._lagging: asyncio.Task[None] | None = None
         self._drain_seconds = settings.grpc.drain_seconds
-        address = worker_address(settings.grpc.address, index)
         self._server = Server(grpc_settings(settings, address), self.services)
 
     def reconfigure(self, settings: Settings) -> None:

@@ -17,7 +17,7 @@ from extproc.units import Registry, Unit
 from extproc.workers import hub as hubs
 from extproc.workers.frames import Began, Judged
 from extproc.workers.hub import Hub
-from extproc.workers.link import Link
+from extproc.workers.link import CAPACITY, Link
 from tests.unit.health.waiting import until
 
 
@@ -63,8 +63,10 @@ async def authority(path: Path, kept: object = None, durable: bool = True) -> As
 
 
 @asynccontextmanager
-async def worker(path: Path, name: str = "worker-0", **options: int) -> AsyncIterator[Link]:
-    link = Link(str(path), name, Metrics(), **options)
+async def worker(
+    path: Path, name: str = "worker-0", where: str = "", capacity: int = CAPACITY
+) -> AsyncIterator[Link]:
+    link = Link(str(path), name, Metrics(), where, capacity)
     link.start()
     try:
         yield link
@@ -198,3 +200,22 @@ async def test_a_record_that_cannot_be_read_costs_no_other(tmp_path: Path) -> No
         link.send(Judged(None))  # type: ignore[arg-type]
         link.send(response(3))
         await until(lambda: counts(hub._services) == 2 and waiting(link) == 0)
+
+
+async def test_a_worker_that_gets_no_stream_while_others_do_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "l"
+    async with (
+        authority(path) as hub,
+        worker(path, "worker-0", where=":1") as busy,
+        worker(path, "worker-1", where=":2"),
+    ):
+        await until(lambda: len(hub._links) == 2)
+        for number in range(3 * hubs.IDLE_AFTER):
+            busy.send(response(number))
+        await until(lambda: waiting(busy) == 0)
+    told = [record.getMessage() for record in caplog.records if "no response" in record.msg]
+    assert told == [
+        "no response has come by worker-1 on :2: does Envoy's cluster list all workers?"
+    ]
