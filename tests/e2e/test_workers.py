@@ -52,7 +52,9 @@ async def restarted(g: Gateway, name: str, cause: str) -> None:
     await eventually(back, 30)
 
 
-async def test_every_worker_gets_streams_and_one_book_counts_them(gateway: Make) -> None:
+async def test_all_workers_get_streams_and_one_book_counts_and_tells(
+    gateway: Make,
+) -> None:
     g = await gateway(workers=2)
     everyone = await asyncio.gather(*(g.ask(stream=True) for _ in range(40)))
     assert all(got.body == b"".join(HEALTHY_STREAM) for got in everyone)
@@ -74,6 +76,15 @@ async def test_every_worker_gets_streams_and_one_book_counts_them(gateway: Make)
         == 40
     )
     assert await g.stat("http.unit_a.ext_proc.failure_mode_allowed") == 0
+    # A new state reaches every worker.
+    assert await g.command("unit-a", "quarantine", "a test") == 200
+    assert await g.command("unit-b", "quarantine", "a test") == 200
+
+    async def all_know() -> bool:
+        found = await asyncio.gather(*(g.ask() for _ in range(8)))
+        return {got.headers.get("x-semantic-state") for got in found} == {"quarantine"}
+
+    await eventually(all_know)
 
 
 async def test_attempts_at_one_request_meet_in_one_book_whichever_workers_read_them(
@@ -171,18 +182,6 @@ async def test_nothing_counts_twice_however_often_the_authority_dies(gateway: Ma
     await g.counted("unit-a", clean=asked)
 
 
-async def test_a_new_state_reaches_every_worker(gateway: Make) -> None:
-    g = await gateway(workers=2)
-    assert await g.command("unit-a", "quarantine", "a test") == 200
-    assert await g.command("unit-b", "quarantine", "a test") == 200
-
-    async def all_know() -> bool:
-        answers_ = await asyncio.gather(*(g.ask() for _ in range(8)))
-        return {got.headers.get("x-semantic-state") for got in answers_} == {"quarantine"}
-
-    await eventually(all_know)
-
-
 async def test_sigterm_cuts_no_stream_of_any_worker_before_the_grace_ends(gateway: Make) -> None:
     reached, go = asyncio.Event(), asyncio.Event()
     g = await gateway(paused(HEALTHY_STREAM, 6, reached, go), workers=2)
@@ -203,17 +202,6 @@ async def test_sigterm_cuts_no_stream_of_any_worker_before_the_grace_ends(gatewa
     assert g.log("envoy").count('"verdict":"clean"') == 8
     await g.serve()  # and the last of it was kept
     await g.counted("unit-a", clean=8)
-
-
-async def test_a_stopped_process_is_replaced(gateway: Make) -> None:
-    # It hangs as a whole: its own watchdog cannot say anything, the supervisor sees no beat.
-    g = await gateway(workers=2, sidecar={"server": {"workers": 2, "hang_seconds": 2}})
-    os.kill(g.pid("worker-0"), signal.SIGSTOP)
-    os.kill(g.pid("authority"), signal.SIGSTOP)
-    got = await g.ask(stream=True)
-    assert got.body == b"".join(HEALTHY_STREAM)
-    await restarted(g, "worker-0", "hung")
-    await restarted(g, "authority", "hung")
 
 
 def slow(pieces: list[bytes]) -> Script:
