@@ -17,6 +17,7 @@ import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,6 +125,23 @@ class Stage:
         return found
 
 
+class Pauses(threading.Thread):
+    """Notices when the machine gives nobody a turn: what Envoy then waits for in vain is not the
+    sidecar's doing."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.longest = 0.0
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while True:
+            time.sleep(0.01)
+            now = time.monotonic()
+            self.longest = max(self.longest, now - last - 0.01)
+            last = now
+
+
 def children(supervisor: int) -> dict[str, int]:
     """Name -> process of what runs under a supervisor."""
     found = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
@@ -169,6 +187,8 @@ async def soak(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Runs it all; the result."""
     with tempfile.TemporaryDirectory() as home, Processes(Path(home)) as processes:
         stage = Stage(processes, Path(home), options)
+        pauses = Pauses()
+        pauses.start()
         async with aiohttp.ClientSession() as session:
             await stage.set_up(session)
             length = options.tokens / options.rate
@@ -208,7 +228,9 @@ async def soak(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             found = await stage.counters(session)
             log = (Path(home) / "sidecar.log").read_text()
         used = {name: latest[name] - cpu[name] for name in cpu} if cpu else {}
-        return _result(options, stage.told(), peak, found, samples, used, counted, log)
+        return _result(
+            options, stage.told(), peak, found, samples, used, counted, log, pauses.longest
+        )
 
 
 def _result(
@@ -220,6 +242,7 @@ def _result(
     used: Mapping[str, float],
     counted: Mapping[str, float],
     log: str,
+    pause: float,
 ) -> dict[str, Any]:
     def total(prefix: str) -> float:
         return sum(value for name, value in found.items() if name.startswith(prefix))
@@ -262,6 +285,17 @@ def _result(
             for name, value in found.items()
             if name.startswith("semantic_extproc_hold_releases_total")
         },
+        "unchecked_by_reason": {
+            name: value
+            for name, value in found.items()
+            if name.startswith("semantic_extproc_unchecked_total") and value
+        },
+        "loop_lag_seconds": {
+            name.partition('le="')[2].rstrip('"}'): value
+            for name, value in found.items()
+            if name.startswith("semantic_extproc_event_loop_lag_seconds_bucket")
+        },
+        "longest_pause_of_the_machine": round(pause, 3),
         "lost": lost,
         "memory": rss,
         "met": not any(lost.values())

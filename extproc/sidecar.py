@@ -13,7 +13,14 @@ from extproc.admin import AdminServer, make_app
 from extproc.admin.guard import is_loopback
 from extproc.admin.probes import probe_routes
 from extproc.admin.server import tls_context
-from extproc.assembly import grpc_settings, make_services, reconfigure, settled
+from extproc.assembly import (
+    SWEEP_SECONDS,
+    grpc_settings,
+    make_services,
+    reconfigure,
+    settled,
+    sweep,
+)
 from extproc.config import Settings
 from extproc.detect import prepare
 from extproc.outlets import Outlets
@@ -141,10 +148,14 @@ class Sidecar:
 
     async def _tick(self) -> None:
         now = asyncio.get_running_loop().time
+        swept = now()
         while True:
             due = now() + TICK
             await asyncio.sleep(TICK)
             self.services.metrics.loop_lag.observe(max(0.0, now() - due))
+            if now() - swept >= SWEEP_SECONDS:
+                swept = now()
+                sweep()
             try:
                 self.services.tick()
             except Exception:

@@ -267,6 +267,8 @@ class Exchange:
         except Exception:
             log.exception("a response could not be recorded")
             services.metrics.errors.labels("record").inc()
+        if self._inspector is not None:
+            self._inspector.close()
 
     def _settle(self) -> Verdict:
         if self._verdict is None:

@@ -6,7 +6,15 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from extproc.assembly import grpc_settings, make_registry, policy, reconfigure, settled
+from extproc.assembly import (
+    SWEEP_SECONDS,
+    grpc_settings,
+    make_registry,
+    policy,
+    reconfigure,
+    settled,
+    sweep,
+)
 from extproc.config import Settings
 from extproc.config.server import worker_address
 from extproc.detect import prepare
@@ -63,10 +71,14 @@ class Worker:
 
     async def _lag(self) -> None:
         now = asyncio.get_running_loop().time
+        swept = now()
         while True:
             due = now() + 1.0
             await asyncio.sleep(1.0)
             self.services.metrics.loop_lag.observe(max(0.0, now() - due))
+            if now() - swept >= SWEEP_SECONDS:
+                swept = now()
+                sweep()
 
     async def drain(self) -> None:
         """Takes no new streams, lets open ones end, tells the last of it, then stops."""
