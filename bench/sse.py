@@ -145,7 +145,7 @@ class Client(asyncio.Protocol):
             return "status"
         if b"data: [DONE]\n\n" not in self._end or not self._end.endswith(b"\r\n0\r\n\r\n"):
             return "cut"
-        if b"x-semantic-unit: unit-a" not in self._start:
+        if b"x-semantic-unit: unit-" not in self._start:
             return "unread"
         if self._checked:
             wanted = b"".join(chunks(self._number % 40, self._tokens))

@@ -173,7 +173,9 @@ def measure(counts: list[int], rounds: int, console: Console) -> list[dict[str, 
                 "idle_cores": round(sum(idle[workers].values()), 4),
                 "us_a_message": round(whole / messages * 1e6, 1),
                 "authority_us_a_response": round(authority / streams * 1e6, 1),
-                "authority_responses_a_second": round(streams / authority) if authority > 0 else None,
+                "authority_responses_a_second": round(streams / authority)
+                if authority > 0
+                else None,
                 "efficiency": round(efficiency, 3),
                 "throughput": round(workers * efficiency, 2),
                 "budget": BUDGET,
