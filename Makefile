@@ -2,6 +2,7 @@
 # make test    checks, then every test
 # make bench   what inspection costs, as ratios to a server that does nothing
 # make bench-all   and through Envoy, by length, by open streams, of a fleet; results are kept
+# make soak    2 000 streams at a time through Envoy for minutes; then what workers cost
 # make docs    the generated parts of docs/ and envoy/, after a change of settings or rules
 # make protos  the classes of protos/, after a change there
 # make fuzz    coverage-guided fuzzing of what reads bytes, a minute a target
@@ -86,6 +87,10 @@ bench-all: $(READY)
 	@$(BIN)/python -m bench.edge --series --keep bench/results/edge.json
 	@$(BIN)/python -m bench.gateway --keep bench/results/gateway.json
 	@$(BIN)/python -m bench.scaling --keep bench/results/scaling.json
+
+soak: $(READY)
+	@$(BIN)/python -m bench.soak --keep bench/results/soak.json $(ARGS)
+	@$(BIN)/python -m bench.workers --keep bench/results/workers.json
 
 fuzz: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,fuzz]'

@@ -81,7 +81,8 @@ def sidecar(port: int, home: Path) -> list[str]:
     """One sidecar process with a store of its own."""
     config = home / f"extproc-{port}.yaml"
     config.write_text(
-        f'grpc: {{address: "127.0.0.1:{port}"}}\nadmin: {{address: "127.0.0.1:0"}}\n'
+        f'server: {{workers: 1}}\ngrpc: {{address: "127.0.0.1:{port}"}}\n'
+        'admin: {address: "127.0.0.1:0"}\n'
         f"units: [{{id: unit-a}}]\nstore: {{path: {home / f'{port}.db'}}}\n"
     )
     return [sys.executable, "-m", "extproc", "serve", "--config", str(config)]

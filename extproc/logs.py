@@ -48,9 +48,18 @@ class JsonFormatter(TextFormatter):
         return json.dumps(content, default=str)
 
 
-def configure(level: str, form: str) -> None:
-    """Sets up the root logger. ``level`` and ``form`` as the settings ``log`` name them."""
+def configure(level: str, form: str, process: str = "") -> None:
+    """Sets up the root logger. ``level`` and ``form`` as the settings ``log`` name them.
+    ``process``: which of several processes writes, to be said in each record."""
     handler = logging.StreamHandler(sys.stderr)
     plain = "%(asctime)s %(levelname)s %(message)s"
+    if process:
+        plain = f"%(asctime)s %(levelname)s {process}: %(message)s"
+
+        def mark(record: logging.LogRecord) -> bool:
+            record.process_name = process
+            return True
+
+        handler.addFilter(mark)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(plain))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -105,6 +105,11 @@ class Persistence:
         if self._fleet is not None and record.subject is not Subject.VERDICT:
             self._fleet.nudge()
 
+    def redefine(self) -> None:
+        """The configuration defines units otherwise now: the next exchange tells the fleet."""
+        if self._agreement is not None:
+            self._agreement.define(self._services.registry)
+
     async def settle(self) -> None:
         """Tells people what still waits for the fleet. Bounded in time."""
         if self._fleet is not None and self._membership is not None and self._membership.waiting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import time
 from pathlib import Path
@@ -54,6 +55,12 @@ class RedisServer:
                 pass
             assert time.monotonic() < deadline, "redis-server does not answer"
             time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Ends it as kill -9 does."""
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGKILL)
+        self.stop()
 
     def stop(self) -> None:
         """Ends it."""

@@ -58,7 +58,7 @@ class _Admin:
 
     async def metrics(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        body = encode(self._services.metrics.registry)
+        body = encode(self._services.metrics.exposed)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def unit_health(self, request: web.Request) -> web.Response:

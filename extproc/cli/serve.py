@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import typer
@@ -14,28 +15,52 @@ def serve(
     config: Path | None = typer.Option(
         None, "--config", "-c", help="The YAML file of settings; all defaults without one."
     ),
+    workers: int | None = typer.Option(
+        None,
+        "--workers",
+        "-w",
+        min=1,
+        max=256,
+        help="Processes that read answers, each on an address of its own (server.workers). "
+        "By default one a core; with 1 everything is one process.",
+    ),
 ) -> None:
     """Run the sidecar: the ext_proc server for Envoy and the admin HTTP server.
 
     Any setting can be overridden by the environment: SEMANTIC_EXTPROC_GRPC__ADDRESS=:18080
-    replaces grpc.address. SIGTERM drains open streams, then stops.
+    replaces grpc.address. SIGTERM drains open streams, then stops. SIGHUP reads the configuration
+    again; new streams go by it.
 
     Exit codes: 0 stopped by a signal, 1 an address or the store could not be had, 2 unusable
     configuration.
     """
+    if workers is not None:  # for this process, for its workers, and whenever the file is read
+        os.environ["SEMANTIC_EXTPROC_SERVER__WORKERS"] = str(workers)
     settings = load_or_exit(config)
     # Heavy imports follow here, so that --help and completion stay quick.
-    import uvloop
-
     from extproc import logs
     from extproc.health.stores import StoreError
-    from extproc.sidecar import Sidecar
+    from extproc.workers.supervisor import Failed
 
-    logs.configure(settings.log.level, settings.log.format)
+    one = settings.workers == 1
+    logs.configure(settings.log.level, settings.log.format, "" if one else "supervisor")
     try:
-        uvloop.run(Sidecar(settings).run())
+        if one:
+            import uvloop
+
+            from extproc.sidecar import alone
+
+            uvloop.run(alone(config, settings))
+        else:
+            from extproc.config import read
+            from extproc.workers.supervisor import Supervisor
+
+            text = read(config) if config is not None else ""
+            asyncio.run(Supervisor(config, text, settings).run())
     except (OSError, StoreError) as error:
         typer.echo(f"semantic-extproc: {error}", err=True)
         raise typer.Exit(1) from None
+    except Failed:
+        raise typer.Exit(1) from None  # the process that failed has said why
     except asyncio.CancelledError:
         pass  # a second signal cut the drain short

@@ -27,12 +27,16 @@ def load(path: Path | None) -> Settings:
     """Settings of a YAML file, or all defaults, under the environment. Raises ConfigError."""
     if path is None:
         return _validated({}, None, "environment")
+    return parse(read(path), str(path))
+
+
+def read(path: Path) -> str:
+    """The text of a configuration file. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
         raise ConfigError([f"{path}: {reason}"]) from None
-    return parse(text, str(path))
 
 
 def parse(text: str, name: str) -> Settings:

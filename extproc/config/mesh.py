@@ -57,7 +57,8 @@ class SidecarModel(Model):
     """How Envoy reaches the sidecar. Beside Envoy, the defaults are right."""
 
     addresses: list[str] = Field(
-        [], description='one a worker: "host:port" or "unix:///path"; default: grpc.address'
+        [],
+        description='one a worker: "host:port" or "unix:///path"; else those of server.workers',
     )
     health: str | None = Field(
         None, description='"ip:port" that answers /unit-health; default: admin.address'

@@ -15,6 +15,8 @@ from extproc.config.judging import JudgingModel
 from extproc.config.mesh import HostModel, Label, MeshModel
 from extproc.config.mesh import problems as mesh_problems
 from extproc.config.probes import ProbeModel, ProbesModel
+from extproc.config.server import ServerModel
+from extproc.config.server import problems as server_problems
 from extproc.config.signals import WebhookModel, XdsModel
 from extproc.config.signals import problems as signal_problems
 from extproc.config.stores import FleetModel, SamplesModel, StoreModel
@@ -224,6 +226,7 @@ class Settings(JudgingModel, BaseSettings):
         env_nested_delimiter="__",
     )
 
+    server: ServerModel = ServerModel()
     grpc: GrpcModel = GrpcModel()
     admin: AdminModel = AdminModel()
     hold: HoldModel = HoldModel()
@@ -259,6 +262,11 @@ class Settings(JudgingModel, BaseSettings):
                     policy = policy.under(baseline.policy())
                 policy = policy.under(entry.policy())
         return policy
+
+    @property
+    def workers(self) -> int:
+        """How many processes read answers."""
+        return self.server.count(self.grpc.address)
 
     @classmethod
     def settings_customise_sources(
@@ -310,6 +318,8 @@ class Settings(JudgingModel, BaseSettings):
             problems.append("context_classes: two classes have one name")
         problems += signal_problems(self.webhooks, self.xds, ids, names)
         problems += mesh_problems(self.mesh, {unit.id: unit.hosts for unit in self.units})
+        others = {"admin.address": self.admin.address, "xds.address": self.xds.address}
+        problems += server_problems(self.server, self.grpc.address, others)
         if problems:
             raise ValueError("\n".join(problems))
         return self

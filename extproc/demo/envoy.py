@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,45 @@ def with_ports(config: Any, ports: Mapping[int, int]) -> Any:
     if isinstance(config, list):
         return [with_ports(entry, ports) for entry in config]
     return config
+
+
+_RETRY_POLICY = {
+    "retry_on": "connect-failure,refused-stream,reset,reset-before-request,unavailable",
+    "num_retries": 2,
+    "retry_host_predicate": [
+        {
+            "name": "envoy.retry_host_predicates.previous_hosts",
+            "typed_config": {
+                "@type": "type.googleapis.com/"
+                "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+            },
+        }
+    ],
+    "host_selection_retry_max_attempts": 5,
+}
+"""A stream that a dead worker did not take goes to another."""
+
+
+def with_workers(config: dict[str, Any], addresses: Sequence[str]) -> None:
+    """Lists all workers of a sidecar in its cluster (in place), as docs/operations.md says."""
+    cluster = next(
+        found
+        for found in config["static_resources"]["clusters"]
+        if found["name"] == "semantic_extproc"
+    )
+    cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] = [
+        {"endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}}}
+        for host, _, port in (address.rpartition(":") for address in addresses)
+    ]
+    check = dict.fromkeys(("timeout", "interval", "no_traffic_interval"), "0.5s")
+    thresholds = {"unhealthy_threshold": 1, "healthy_threshold": 1, "grpc_health_check": {}}
+    cluster["health_checks"] = [{**check, **thresholds}]
+    for listener in config["static_resources"]["listeners"][1:]:
+        manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+        service = manager["http_filters"][0]["typed_config"]["grpc_service"]
+        service["retry_policy"] = _RETRY_POLICY
+    # The default, 3 at a time, would let what a dead worker does not take pass unread.
+    cluster["circuit_breakers"]["thresholds"][0]["max_retries"] = 1000
 
 
 def with_endpoints_from(config: dict[str, Any], cluster: str, path: Path) -> dict[str, Any]:

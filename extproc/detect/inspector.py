@@ -104,6 +104,12 @@ class Inspector:
                 if (finding := detector.feed(event)) is not None:
                     self._found(finding)
 
+    def close(self) -> None:
+        """Nothing more is read: lets go of the text. What was found may still be read. Without it
+        the channels, which report back here, would stay until the collector finds the circle."""
+        self._channels.clear()
+        self._last = None
+
     def finish(self) -> Verdict:
         """Takes the end of the response, and says what it was."""
         ending = self._ending

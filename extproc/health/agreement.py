@@ -40,10 +40,15 @@ class Agreement:
         self._ledger = ledger
         self._instance = instance
         self._told: dict[Key, Telling] = {each.key: each for each in told}
-        self.gateway = Gateway(instance, {unit.id: definition(unit) for unit in units})
+        self.gateway = Gateway(instance, {})
+        self.define(units)
         self.disputes: dict[str, Dispute] = {}
         """Units that another sidecar defines differently."""
         self._joining: set[str] = set()
+
+    def define(self, units: Iterable[Unit]) -> None:
+        """These are the units that the configuration defines now."""
+        self.gateway = Gateway(self._instance, {unit.id: definition(unit) for unit in units})
 
     def shared(self) -> dict[Key, Telling]:
         """The states of all units as they are now, and what is said of fallbacks. A unit that was

@@ -47,6 +47,11 @@ class Ledger(Word):
         self.pairs: Counter[str] = Counter()
         """How pairs came out: ``one`` unit was corrupt, ``both`` were, or there was ``none``."""
 
+    def configure(self, units: Iterable[Unit], settings: HealthSettings) -> None:
+        """Goes by other units and settings from now on. What is known stays."""
+        super().configure(units, settings)
+        self._pairs.seconds = settings.pair_seconds
+
     # -- what arrives ---------------------------------------------------------------------------
 
     def record(self, response: Response) -> list[Change]:

@@ -19,7 +19,7 @@ class Pairs(Generic[Waiting]):
     MAX_WAITING = 10_000
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._waiting: OrderedDict[str, tuple[float, str, Waiting]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Pairs(Generic[Waiting]):
         out = []
         while self._waiting:
             request_id, (since, _, what) = next(iter(self._waiting.items()))
-            if 0 <= at - since < self._seconds:
+            if 0 <= at - since < self.seconds:
                 break
             del self._waiting[request_id]
             out.append(what)

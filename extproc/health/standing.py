@@ -39,6 +39,16 @@ class Standing:
             if unit.release:
                 releases[unit.release] = Release()
 
+    def configure(self, units: Iterable[Unit], settings: HealthSettings) -> None:
+        """Goes by other units and settings from now on. What is known stays."""
+        units = list(units)
+        self.settings = settings
+        self._verifications.vouch(unit.id for unit in units if unit.verified)
+        self._rates = Rates(units, settings, self._track_of_latest, self.verified)
+        for unit in units:
+            if unit.id not in self._units and unit.release:
+                self._releases(unit.id)[unit.release] = Release()
+
     def state(self, unit: str, context: str) -> State:
         """The state of a unit in one context class."""
         return State.QUARANTINE if unit in self._held else self.class_state(unit, context)

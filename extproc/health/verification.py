@@ -46,8 +46,12 @@ class Verifications:
     """Of all units. ``vouched``: units whose present release the configuration vouches for."""
 
     def __init__(self, vouched: Iterable[str] = ()) -> None:
-        self._vouched = frozenset(vouched)
         self._of: dict[str, OrderedDict[str, Verification]] = {}
+        self.vouch(vouched)
+
+    def vouch(self, units: Iterable[str]) -> None:
+        """These are the units that the configuration vouches for now."""
+        self._vouched = frozenset(units)
 
     def __iter__(self) -> Iterator[Verification]:
         for releases in self._of.values():

@@ -98,7 +98,7 @@ class Exchange:
             self._identity = self._identity._replace(host=facts.address)
         size = facts.request_size if facts.request_size >= 0 else asking.size
         self._context = services.contexts.of(size)
-        self._state = services.ledger.state(self._identity.unit, self._context)
+        self._state = services.state(self._identity.unit, self._context)
         self._verdict: Verdict | None = None
         self._recorded = False
         self._marked = False
@@ -269,6 +269,8 @@ class Exchange:
         except Exception:
             log.exception("a response could not be recorded")
             services.metrics.errors.labels("record").inc()
+        if self._inspector is not None:
+            self._inspector.close()
 
     def _settle(self) -> Verdict:
         if self._verdict is None:

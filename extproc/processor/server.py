@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +51,23 @@ class Server:
 
     def __init__(self, settings: ServerSettings, services: Services) -> None:
         self._settings = settings
+        self.where = f"ext_proc on {settings.address}"
         self._services = services
+        self._for_new = services  # what a stream that begins now goes by, to its end
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self._server: grpc.aio.Server | None = None
         self._socket: Path | None = None
         self.port = 0
         """The TCP port that was bound; 0 for a Unix socket."""
 
+    @property
+    def serving(self) -> bool:
+        """Whether it takes streams."""
+        return self._server is not None
+
     async def start(self) -> None:
         """Binds and serves."""
+        self.renew()
         settings = self._settings
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", settings.max_message_bytes),
@@ -84,6 +92,10 @@ class Server:
         self._server = server
         for name in ("", SERVICE):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def renew(self) -> None:
+        """New streams go by what the services say now; open ones by what they began with."""
+        self._for_new = replace(self._services)
 
     async def drain(self, seconds: float) -> None:
         """Says "not serving", takes no new streams, and gives open ones ``seconds`` to end."""
@@ -117,7 +129,7 @@ class Server:
 
     async def _process(self, _: object, context: Any) -> None:
         try:
-            await Stream(self._services, context).run()
+            await Stream(self._for_new, context).run()
         except Exception:
             if context.cancelled() or context.done():
                 return  # Envoy reset the stream while an answer was on its way

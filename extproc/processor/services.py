@@ -20,6 +20,7 @@ from extproc.health import (
     Limiter,
     Probes,
     Response,
+    State,
     Subject,
 )
 from extproc.health.echoes import LEAST
@@ -118,6 +119,10 @@ class Services:
     def _hash(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(data, digest_size=8, key=self.salt).hexdigest()
+
+    def state(self, unit: str, context: str) -> State:
+        """The state of a unit in one context class."""
+        return self.ledger.state(unit, context)
 
     def record(self, response: Response, judged: str = "") -> None:
         """Takes a judged response into the book, and says what that changed. ``judged``: the end of

@@ -25,6 +25,11 @@ from extproc.processor.services import Services
 
 log = logging.getLogger(__name__)
 
+SLICE = 16384
+"""Bytes of a stream that are read in one go. Envoy hands over up to 1 MiB in one message, once a
+slow reader lets it; to read so much takes up to a second, in which every other stream would wait,
+and time out."""
+
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
 
 
@@ -125,9 +130,7 @@ class Stream:
         self._set_timer(exchange)
         while True:
             message = await self._read()
-            if self._flushing is not None:
-                await self._flushing
-                self._flushing = None
+            await self._flushed()
             if message is EOF:
                 return True
             if not message.HasField("response_body"):
@@ -139,10 +142,15 @@ class Stream:
                 return await self._step(exchange, body)
             self._last_message = self._loop.time()
             self._first_message = self._first_message or self._last_message
-            self._extended = False
+            if self._extended:  # for this message Envoy waits its own time again
+                self._extended = False
+                self._set_timer(exchange)
             self._held += 1
             self._chunks += 1
-            exchange.feed(body.body, body.end_of_stream)
+            if await self._feed(exchange, body):  # the timer has answered this message as well
+                await self._flushed()
+                over = body.end_of_stream or not exchange.inspecting
+                return over and (body.end_of_stream or await self._farewell(exchange))
             reason = exchange.hold_ends()
             if reason is not None:
                 await self._release(exchange, reason)
@@ -168,12 +176,37 @@ class Stream:
             return await self._judge_first(exchange, body)
         if not self._silent:
             await self._write(replies.CONTINUE_BODY)
-        exchange.defer(body.body)
+        if len(body.body) > SLICE:
+            await self._feed(exchange, body)
+        else:
+            exchange.defer(body.body)
         return not exchange.inspecting and await self._farewell(exchange)
+
+    async def _flushed(self) -> None:
+        """What the timer writes is written."""
+        if self._flushing is not None:
+            await self._flushing
+            self._flushing = None
+
+    async def _feed(self, exchange: Exchange, body: Any) -> bool:
+        """Reads one body message now; a large one in slices, between which others have their turn.
+        True when the timer has ended the hold meanwhile."""
+        data = body.body
+        if len(data) <= SLICE or not exchange.streamed:
+            exchange.feed(data, body.end_of_stream)
+            return False
+        before = self._released
+        *pieces, last = (data[at : at + SLICE] for at in range(0, len(data), SLICE))
+        for piece in pieces:
+            exchange.feed(piece, False)
+            if exchange.inspecting:
+                await asyncio.sleep(0)
+        exchange.feed(last, body.end_of_stream)
+        return self._released is not before
 
     async def _judge_first(self, exchange: Exchange, body: Any) -> bool:
         """Inspects before answering, because the answer depends on the verdict."""
-        exchange.feed(body.body, body.end_of_stream)
+        await self._feed(exchange, body)
         if exchange.inspecting:
             await self._answer(replies.CONTINUE_BODY)
             return False
@@ -224,6 +257,8 @@ class Stream:
             await self._answer(exchange.last_reply() if over else replies.CONTINUE_BODY)
 
     def _set_timer(self, exchange: Exchange) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         at = self._hold_until()
         if not self._extended:
             at = min(at, self._last_message + self._services.hold.gap)

@@ -18,6 +18,7 @@ from extproc.signals.cover import Cover
 from extproc.signals.keeping import Keeping
 from extproc.signals.labels import CLASSES, RELEASES, UNITS, Cap, Capped
 from extproc.signals.probing import Probing
+from extproc.signals.processes import Processes
 from extproc.units import Registry
 
 PREFIX = "semantic_extproc_"
@@ -38,6 +39,9 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
+        self.exposed: Any = self.registry
+        """What is shown when metrics are read: with workers, the sum over all of them."""
+
         self._caps = {"unit": Cap(UNITS), "release": Cap(RELEASES), "class": Cap(CLASSES)}
         self._known: set[tuple[str, str, str]] = set()
 
@@ -84,6 +88,17 @@ class Metrics:
         )
         self.keeping = Keeping(self.registry)
         self.probing = Probing(self.registry, self._caps)
+        self.processes = Processes()
+        self.registry.register(self.processes)
+        self.stalls = counter("loop_stalls", "Times that an event loop stood still for a second")
+        self.link_queue = Gauge(
+            PREFIX + "link_queue",
+            "Records of workers that the authority has not made durable yet",
+            registry=self.registry,
+        )
+        self.link_dropped = counter(
+            "link_dropped", "Records of workers that did not fit the queue to the authority"
+        )
         self.webhooks = counter("webhooks", "Webhooks by what became of them", "target", "outcome")
         self.webhook_queue = Gauge(
             PREFIX + "webhook_queue", "Webhooks waiting", ("target",), registry=self.registry

@@ -38,6 +38,11 @@ class Registry:
         self._clusters = dict(clusters)
         self._discovered = 0
 
+    def become(self, other: Registry) -> None:
+        """Knows from now on what ``other`` knows: whoever holds this one need not be told."""
+        self._units, self._clusters = dict(other._units), dict(other._clusters)
+        self._discovered = other._discovered
+
     def __iter__(self) -> Iterator[Unit]:
         return iter(self._units.values())
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Self
 import aiohttp
 import yaml
 
-from extproc.demo.envoy import find_binary, standalone, with_ports
+from extproc.config.server import worker_addresses
+from extproc.demo.envoy import find_binary, standalone, with_ports, with_workers
 from extproc.demo.http import answers, get_json
-from extproc.demo.ports import free_ports
+from extproc.demo.ports import free_base, free_ports
 from extproc.demo.processes import Process, Processes, wait_ready
 from tests.e2e.upstream import Upstream
 
@@ -67,16 +68,22 @@ class Gateway:
         sidecar: dict[str, Any] | None = None,
         change: Callable[[dict[str, Any]], None] | None = None,
         setup: Setup | None = None,
+        workers: int = 1,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self._setup = setup or shipped()
         self.folder = folder
         self.a, self.b = a, b
         self._sidecar = sidecar or {}
         self._change = change
+        self.workers = workers
+        self._environment = environment
+        self._ports: dict[int, int] = {}
         self._stack = AsyncExitStack()
         self._processes: Processes
         self._session: aiohttp.ClientSession
         self.process: Process
+        self.envoy_process: Process
         self.front = self.admin = self.envoy = ""
 
     async def __aenter__(self) -> Self:
@@ -97,12 +104,14 @@ class Gateway:
         for upstream in (self.a, self.b):
             await upstream.start()
             self._stack.push_async_callback(upstream.stop)
-        front, envoy, grpc, admin = free_ports(4)
+        front, envoy, admin = free_ports(3)
+        (grpc,) = free_ports(1) if self.workers == 1 else [free_base(self.workers)]
         self.front = f"http://127.0.0.1:{front}"
         self.admin = f"http://127.0.0.1:{admin}"
         await self._start_sidecar(grpc, admin)
         ports = {10000: front, 9901: envoy, 18080: grpc, 18081: admin}
-        await self._start_envoy({**ports, 8001: self.a.port, 8002: self.b.port})
+        self._ports = {**ports, 8001: self.a.port, 8002: self.b.port}
+        await self.start_envoy()
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
@@ -117,6 +126,7 @@ class Gateway:
             "grpc": grpc_settings,
             "admin": {"address": f"127.0.0.1:{admin}", **options.pop("admin", {})},
             "store": {"path": str(self.folder / "store.db")},
+            "server": {"workers": self.workers, **options.pop("server", {})},
             **options,
         }
         (self.folder / "extproc.yaml").write_text(yaml.safe_dump(settings))
@@ -126,18 +136,53 @@ class Gateway:
         """Starts the sidecar, also again after it was ended."""
         command = [sys.executable, "-m", "extproc", "serve"]
         command += ["--config", str(self.folder / "extproc.yaml")]
-        self.process = self._processes.start("sidecar", command)
-        await wait_ready(self.process, answers(self._session, f"{self.admin}/healthz"))
+        self.process = self._processes.start("sidecar", command, self._environment)
+        await wait_ready(self.process, self.complete)
+
+    async def complete(self) -> bool:
+        """Whether the sidecar serves, with all its workers."""
+        try:
+            status, found = await self.get("/healthz")
+        except aiohttp.ClientError:
+            return False
+        if self.workers > 1 and status == 200:
+            return bool(found["components"]["workers"] == f"{self.workers} connected")
+        return status == 200
+
+    def pid(self, name: str) -> int:
+        """The process of a sidecar with workers that is called ``name``; 0 while there is none."""
+        supervisor = self.process.pid
+        children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+        for child in children:
+            with suppress(OSError):
+                if Path(f"/proc/{child}/cmdline").read_text().split("\0")[-2:-1] == [name]:
+                    return int(child)
+        return 0
+
+    async def kill_envoy(self) -> None:
+        """Ends Envoy as kill -9 does."""
+        os.kill(self.envoy_process.pid, signal.SIGKILL)
+        self._processes.stop(self.envoy_process)
+
+    def reconfigure(self, **settings: Any) -> None:
+        """Changes settings in the file of the sidecar, and tells it so."""
+        path = self.folder / "extproc.yaml"
+        path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | settings))
+        self.signal(signal.SIGHUP)
 
     async def kill(self) -> None:
         """Ends the sidecar as kill -9 does."""
         self.signal(signal.SIGKILL)
         self._processes.stop(self.process)
 
-    async def _start_envoy(self, ports: dict[int, int]) -> None:
+    async def start_envoy(self) -> None:
+        """Starts Envoy, also again after it was ended."""
+        ports = self._ports
         config = with_ports(self._setup.envoy, ports)
         for name, content in self._setup.files.items():
             (self.folder / name).write_text(yaml.safe_dump(with_ports(content, ports)))
+        if self.workers > 1:
+            with_workers(config, worker_addresses(f"127.0.0.1:{ports[18080]}", self.workers))
         if self._change is not None:
             self._change(config)
         path = self.folder / "envoy.yaml"
@@ -150,7 +195,7 @@ class Gateway:
         ]
         command += ["--service-node", "test", "--service-cluster", "test"]
         command += ["--concurrency", "2", "--file-flush-interval-msec", "50", "-l", "warning"]
-        process = self._processes.start("envoy", command)
+        process = self.envoy_process = self._processes.start("envoy", command)
         self.envoy = f"http://127.0.0.1:{ports[9901]}"
         await wait_ready(process, answers(self._session, f"{self.envoy}/ready"))
 
@@ -169,8 +214,9 @@ class Gateway:
         path: str = CHAT,
         headers: dict[str, str] | None = None,
         prompt: str = "Hello",
+        begun: asyncio.Event | None = None,
     ) -> Got:
-        """One request through the front listener."""
+        """One request through the front listener. ``begun`` is set with its first bytes."""
         body = {"model": "m", "stream": stream, "messages": [{"role": "user", "content": prompt}]}
         started = time.monotonic()
         received = bytearray()
@@ -179,6 +225,8 @@ class Gateway:
             try:
                 async for piece in response.content.iter_any():
                     received += piece
+                    if begun is not None:
+                        begun.set()
             except aiohttp.ClientPayloadError:
                 complete = False
             return Got(

@@ -54,6 +54,22 @@ async def test_a_corrupt_answer_after_a_silence_in_the_beginning_is_retried(gate
     assert await g.stat("http.unit_a.ext_proc.message_timeouts") == 0
 
 
+async def test_an_engine_slower_than_envoy_s_timeout_is_waited_for_at_each_token(
+    gateway: Make,
+) -> None:
+    # Every token takes longer than the filter's message_timeout, also those of the hold.
+    async def slow(request: Request, reply: Reply) -> None:
+        await reply.sse(LAUGHTER[:4] + LAUGHTER[-3:], gap=1.2)
+
+    g = await gateway(slow)
+    everyone = await asyncio.gather(*(g.ask(stream=True) for _ in range(3)))
+    for got in everyone:
+        assert got.body == b"".join(LAUGHTER[:4] + LAUGHTER[-3:])
+        assert got.headers["x-semantic-unit"] == "unit-a"
+    assert await g.stat("http.unit_a.ext_proc.message_timeouts") == 0
+    await g.counted("unit-a", clean=3)
+
+
 async def test_a_silence_after_the_headers_is_cut_at_the_patience(gateway: Make) -> None:
     go = asyncio.Event()
     g = await gateway(silent(LAUGHTER, 0, go), sidecar={"hold": {"patience": 2.0}})

@@ -94,6 +94,7 @@ def serve(folder: Path, store: Path, **environment: str) -> subprocess.Completed
     grpc, admin = free_ports(2)
     config = folder / "x.yaml"
     settings = {
+        "server": {"workers": 1},
         "grpc": {"address": f"127.0.0.1:{grpc}"},
         "admin": {"address": f"127.0.0.1:{admin}"},
         "store": {"path": str(store)},

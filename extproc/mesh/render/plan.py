@@ -105,7 +105,8 @@ def plan(settings: Settings, standalone: bool = False) -> Plan:
         settings,
         tuple(fronts),
         shadow,
-        tuple(mesh.sidecar.addresses) or (_local(settings.grpc.address),),
+        tuple(mesh.sidecar.addresses)
+        or tuple(map(_local, settings.server.addresses(settings.grpc.address))),
         split(mesh.sidecar.health or _local(settings.admin.address)),
     )
     _warn(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,7 +19,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bench.messages import body_messages, headers_message
 from extproc.health import Ledger
-from extproc.processor import Server, ServerSettings, Services, Tls
+from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
+from extproc.processor.stream import SLICE
 from extproc.signals import Metrics
 from extproc.units import Registry
 
@@ -189,3 +191,75 @@ async def test_odd_messages_end_the_stream_well(
     for where in ("stream", "inspect", "headers", "record"):
         assert errors("semantic_extproc_internal_errors_total", {"where": where}) is None
     assert services.metrics.registry.get_sample_value("semantic_extproc_open_streams") == 0
+
+
+async def test_a_message_of_a_megabyte_keeps_no_other_stream_waiting(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The order of events counts, not time: others are answered while the large one is being read.
+    server = await serve(ServerSettings("127.0.0.1:0"))
+    words = [piece for message in body_messages(300) for piece in [_body(message)]]
+    large = pb.ProcessingRequest(response_body=pb.HttpBody(body=b"".join(words)[: 1 << 20]))
+    assert len(large.response_body.body) > 2 * SLICE
+    done: list[str] = []
+
+    async def ask(name: str, messages: list[bytes]) -> None:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            await talk(channel, messages)
+        done.append(name)
+
+    turns = 0
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        nonlocal turns
+        turns += 1
+        await sleep(seconds)
+
+    monkeypatch.setattr("extproc.processor.stream.asyncio.sleep", counted)
+    await asyncio.gather(ask("large", [STREAM[0], large.SerializeToString()]), ask("small", STREAM))
+    assert sorted(done) == ["large", "small"]
+    assert turns >= len(large.response_body.body) // SLICE
+
+
+def _body(message: bytes) -> bytes:
+    return bytes(pb.ProcessingRequest.FromString(message).response_body.body)
+
+
+async def test_a_hold_that_ends_while_a_large_message_is_read_answers_each_message_once(
+    serve: Serve, services: Services
+) -> None:
+    services.hold = HoldPolicy(deadline=0.0, gap=0.0, bytes=1 << 20)
+    server = await serve(ServerSettings("127.0.0.1:0"))
+    blank = b'data: {"choices": [{"index": 0, "delta": {"content": " "}}]}\n\n' * 3000
+    messages = [
+        STREAM[0],
+        *(_odd(response_body=pb.HttpBody(body=blank[at : at + 60_000])) for at in (0, 60_000)),
+        _odd(response_body=pb.HttpBody(body=b"", end_of_stream=True)),
+    ]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        kinds = [answer.WhichOneof("response") for answer in await talk(channel, messages)]
+    assert kinds[0] == "response_headers"
+    assert set(kinds[1:]) <= {"response_body"}
+    assert len(kinds) <= len(messages)
+
+
+async def test_a_stream_leaves_nothing_of_ours_to_the_collector(serve: Serve) -> None:
+    # A circle of a long stream is old by the time it is left, and would stay for hours.
+    server = await serve(ServerSettings("127.0.0.1:0"))
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        await talk(channel, STREAM)
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for _ in range(5):
+                await talk(channel, STREAM)
+            await talk(channel, STREAM[:5])  # one that is cut off
+            gc.collect()
+            left = {type(found).__module__ for found in gc.garbage}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+    assert not {module for module in left if module.startswith("extproc")}
