@@ -35,14 +35,16 @@ _LOG = {
     "tier": "front",
     "time": "%START_TIME%",
     "request_id": "%REQ(X-REQUEST-ID)%",
+    "trace": "%REQ(TRACEPARENT)%",
     "method": "%REQ(:METHOD)%",
-    "path": "%REQ(:PATH):128%",
+    "path": "%PATH(NQ):128%",  # without its query: that may hold a key
     "code": "%RESPONSE_CODE%",
     "flags": "%RESPONSE_FLAGS%",
     "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
     "unit": "%RESP(X-SEMANTIC-UNIT)%",
     "release": "%RESP(X-SEMANTIC-RELEASE)%",
     "state": "%RESP(X-SEMANTIC-STATE)%",
+    "bytes_in": "%BYTES_RECEIVED%",
     "bytes_out": "%BYTES_SENT%",
     "milliseconds": "%DURATION%",
 }

@@ -60,12 +60,14 @@ _LOG = {
     "time": "%START_TIME%",
     "request_id": "%REQ(X-REQUEST-ID)%",
     "attempt": "%REQ(X-ENVOY-ATTEMPT-COUNT)%",
+    **{
+        name: f"%DYNAMIC_METADATA({NAMESPACE}:{name})%"
+        for name in ("unit", "release", "class", "state", "verdict", "findings", "marked")
+    },
     "cluster": "%UPSTREAM_CLUSTER%",
     "host": "%UPSTREAM_HOST%",
     "code": "%RESPONSE_CODE%",
     "flags": "%RESPONSE_FLAGS%",
-    "verdict": f"%DYNAMIC_METADATA({NAMESPACE}:verdict)%",
-    "marker": "%RESP(X-SEMANTIC-VERDICT)%",
     "bytes_out": "%BYTES_SENT%",
     "milliseconds": "%DURATION%",
 }
