@@ -14,7 +14,7 @@ from pathlib import Path
 from extproc.gates.canary import canary_gate
 from extproc.gates.endpoint import Endpoint, Secrets, shown
 from extproc.gates.golden import golden_gate
-from extproc.gates.load import load_gate, server_quantization
+from extproc.gates.load import load_gate
 from extproc.gates.long_context import long_context_gate
 from extproc.gates.numerical import NumericalRun, numerical_gate
 from extproc.gates.outcome import Check, Status, overall
@@ -184,7 +184,7 @@ class _Opened:
             alarms = tuple(alarm.key for alarm in inputs.log.alarms)
         elif last is not None:
             alarms, path = last.alarms, dict(last.path)
-        reference = self._numerical.kept() if self._numerical is not None else None
+        reference = self._numerical.measurements.kept() if self._numerical is not None else None
         if reference is None:
             reference = dict(last.reference) if last is not None else {}
         return Record(
@@ -241,7 +241,7 @@ class _Opened:
     async def _path_check(self, _: tuple[Check, ...]) -> Check:
         if 1 in self._inputs.options.gates:
             try:
-                said = await server_quantization(await self.candidate.client())
+                said = await self.candidate.quantization()
             except ProbeError:
                 said = ""  # gate 1 says that it does not answer
             if said:
