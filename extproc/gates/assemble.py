@@ -27,7 +27,7 @@ from extproc.gates.run import Report, State, Subject, Watcher, finish, run_gates
 from extproc.gates.settings import GateSettings, GateTargets, Service
 from extproc.gates.startup import Scalar, StartupLog, read_log
 from extproc.gates.store import Approval, Record, Store, StoreTrouble, now
-from extproc.probes import Client, ClientSettings, ClientTls, Misconfigured, ProbeError, Target
+from extproc.probes import Client, ClientSettings, ClientTls, Misconfigured, Target
 from extproc.probes.kinds import Golden
 
 ALL_GATES = frozenset({1, 2, 3, 4, 5})
@@ -239,13 +239,8 @@ class _Opened:
         )
 
     async def _path_check(self, _: tuple[Check, ...]) -> Check:
-        if 1 in self._inputs.options.gates:
-            try:
-                said = await self.candidate.quantization()
-            except ProbeError:
-                said = ""  # gate 1 says that it does not answer
-            if said:
-                self._server["quantization"] = said
+        if said := self.candidate.told_quantization:  # when gate 1 asked
+            self._server["quantization"] = said
         last = self._store.accepted(self._inputs.targets.service.under_test.model)
         return path_check(self.path(), self.approval, last)
 

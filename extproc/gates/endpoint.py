@@ -87,6 +87,11 @@ class Endpoint:
         return self._quantization
 
     @property
+    def told_quantization(self) -> str:
+        """The same if it was asked already, else ""."""
+        return self._quantization or ""
+
+    @property
     def identity(self) -> dict[str, str]:
         """What tells it apart from another, for the inputs of checks."""
         return {
