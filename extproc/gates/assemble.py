@@ -14,7 +14,7 @@ from pathlib import Path
 from extproc.gates.canary import canary_gate
 from extproc.gates.endpoint import Endpoint, Secrets, shown
 from extproc.gates.golden import golden_gate
-from extproc.gates.load import load_gate, server_quantization
+from extproc.gates.load import load_gate
 from extproc.gates.long_context import long_context_gate
 from extproc.gates.numerical import NumericalRun, numerical_gate
 from extproc.gates.outcome import Check, Status, overall
@@ -27,7 +27,7 @@ from extproc.gates.run import Report, State, Subject, Watcher, finish, run_gates
 from extproc.gates.settings import GateSettings, GateTargets, Service
 from extproc.gates.startup import Scalar, StartupLog, read_log
 from extproc.gates.store import Approval, Record, Store, StoreTrouble, now
-from extproc.probes import Client, ClientSettings, ClientTls, Misconfigured, ProbeError, Target
+from extproc.probes import Client, ClientSettings, ClientTls, Misconfigured, Target
 from extproc.probes.kinds import Golden
 
 ALL_GATES = frozenset({1, 2, 3, 4, 5})
@@ -184,7 +184,7 @@ class _Opened:
             alarms = tuple(alarm.key for alarm in inputs.log.alarms)
         elif last is not None:
             alarms, path = last.alarms, dict(last.path)
-        reference = self._numerical.kept() if self._numerical is not None else None
+        reference = self._numerical.measurements.kept() if self._numerical is not None else None
         if reference is None:
             reference = dict(last.reference) if last is not None else {}
         return Record(
@@ -239,13 +239,8 @@ class _Opened:
         )
 
     async def _path_check(self, _: tuple[Check, ...]) -> Check:
-        if 1 in self._inputs.options.gates:
-            try:
-                said = await server_quantization(await self.candidate.client())
-            except ProbeError:
-                said = ""  # gate 1 says that it does not answer
-            if said:
-                self._server["quantization"] = said
+        if said := self.candidate.told_quantization:  # when gate 1 asked
+            self._server["quantization"] = said
         last = self._store.accepted(self._inputs.targets.service.under_test.model)
         return path_check(self.path(), self.approval, last)
 

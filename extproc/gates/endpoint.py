@@ -41,6 +41,7 @@ class Endpoint:
     _clients: dict[float, Client] = field(default_factory=dict)
     _capabilities: Capabilities | None = None
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _quantization: str | None = None
 
     async def client(self, seconds: float | None = None) -> Client:
         """A client whose calls may take so long. Raises ProbeError."""
@@ -79,6 +80,17 @@ class Endpoint:
                     self._capabilities = Capabilities(model=self.service.model)
             return self._capabilities
 
+    async def quantization(self) -> str:
+        """What the server says of its weights' type, "" if nothing. Raises ProbeError."""
+        if self._quantization is None:
+            self._quantization = await server_quantization(await self.client())
+        return self._quantization
+
+    @property
+    def told_quantization(self) -> str:
+        """The same if it was asked already, else ""."""
+        return self._quantization or ""
+
     @property
     def identity(self) -> dict[str, str]:
         """What tells it apart from another, for the inputs of checks."""
@@ -87,6 +99,22 @@ class Endpoint:
             "model": self.service.model,
             "extra": digest(self.service.extra_body),
         }
+
+
+async def server_quantization(client: Client) -> str:
+    """What a server says of its weights' type, "" if nothing. Raises ProbeError when the server
+    cannot be asked at all."""
+    models = await client.get_json("/v1/models")
+    for entry in models.get("data", []) if isinstance(models, dict) else []:
+        meta = entry.get("meta") if isinstance(entry, dict) else None
+        if isinstance(meta, dict) and isinstance(meta.get("ftype"), str):
+            return str(meta["ftype"])[:64]
+    try:
+        props = await client.get_json("/props")
+    except ProbeError:
+        return ""
+    said = props.get("model_ftype") if isinstance(props, dict) else None
+    return said[:64] if isinstance(said, str) else ""
 
 
 def unanswered(name: str, role: str, error: ProbeError, *conditions: Condition) -> Check:

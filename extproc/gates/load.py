@@ -22,7 +22,6 @@ from extproc.gates.startup import StartupLog
 from extproc.gates.store import Approval
 from extproc.probes import (
     BadStatus,
-    Client,
     NotJson,
     ProbeError,
     Readiness,
@@ -172,7 +171,7 @@ class _Load:
             except ValueError as error:
                 return failed(name, str(error), Condition.MODEL_LOAD)
         try:
-            said = await server_quantization(await self._candidate.client())
+            said = await self._candidate.quantization()
         except ProbeError as error:
             return unanswered(name, "candidate", error, Condition.MODEL_LOAD)
         if said:
@@ -189,22 +188,6 @@ def _not_ready(name: str, before: tuple[Check, ...]) -> Check | None:
     if any(check.name == "ready_endpoint" and check.status == "failed" for check in before):
         return skipped(name, "not run: the server is not ready")
     return None
-
-
-async def server_quantization(client: Client) -> str:
-    """What a server says of its weights' type, "" if nothing. Raises ProbeError when the server
-    cannot be asked at all."""
-    models = await client.get_json("/v1/models")
-    for entry in models.get("data", []) if isinstance(models, dict) else []:
-        meta = entry.get("meta") if isinstance(entry, dict) else None
-        if isinstance(meta, dict) and isinstance(meta.get("ftype"), str):
-            return str(meta["ftype"])[:64]
-    try:
-        props = await client.get_json("/props")
-    except ProbeError:
-        return ""
-    said = props.get("model_ftype") if isinstance(props, dict) else None
-    return said[:64] if isinstance(said, str) else ""
 
 
 def missing_weights(folder: Path) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from extproc.gates import drift
 from extproc.gates.conditions import Condition
 from extproc.gates.drift import Comparison, Trace
 from extproc.gates.endpoint import Endpoint, declines, unanswered
+from extproc.gates.measuring import PROMPTS, Measurements, NoWay
 from extproc.gates.outcome import Check, failed, passed, skipped
 from extproc.gates.outcome import Measured as Numbers
 from extproc.gates.plan import Gate, Planned, digest
@@ -18,47 +18,13 @@ from extproc.gates.settings import Numerical
 from extproc.gates.store import Approval
 from extproc.probes import (
     BadStatus,
-    Client,
     NotJson,
     ProbeError,
-    Reply,
-    Support,
     Way,
-    corrupted_requests,
 )
-
-PROMPTS = (
-    "The ferry leaves the old pier twice a day, and in winter only when the wind allows. "
-    "Passengers should bring",
-    "To make a simple bread you need flour, water, salt and yeast. First, mix the flour with",
-    "def add(first, second):\n    return first + second\n\n\ndef multiply(first, second):\n",
-    "In 1969 two people walked on the surface of the Moon for the first time. They had travelled",
-    "Le marché ouvre à huit heures du matin. Les habitants du village y achètent",
-    "1, 1, 2, 3, 5, 8, 13, 21, 34,",
-)
-"""Plain text of several kinds; what is measured are the numbers, not whether it goes on well."""
-
-SEED = 7
 
 _NOT_FINITE = re.compile(r"out of range float|not json compliant|\b(?:nan|inf(?:inity)?)\b", re.I)
 """Servers that cannot write a NaN say so with an error (vLLM, starlette's JSON)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What one server said of all prompts, by which way."""
-
-    way: Way
-    traces: tuple[Trace, ...]
-
-    @property
-    def unfit(self) -> bool:
-        """Whether nothing can be held against it."""
-        return bool(drift.not_finite(self.traces) or drift.uniform(self.traces))
-
-
-class _NoWay(Exception):
-    """No way to log probabilities that all servers offer; the text says who offers what."""
 
 
 def numerical_gate(
@@ -110,31 +76,21 @@ class NumericalRun:
         self._candidate = candidate
         self._baseline = baseline
         self._approval = approval
-        self._measured: dict[str, Measured | ProbeError] = {}
+        self.measurements = Measurements(settings, candidate, baseline)
         self.reference: Mapping[str, Any] = (
             approval.record.reference if approval is not None and baseline is None else {}
         )
-
-    def kept(self) -> dict[str, Any] | None:
-        """What is worth keeping as a reference, None if nothing was measured or it is unfit."""
-        for found in self._measured.values():
-            if isinstance(found, Measured):
-                if found.unfit:
-                    return None
-                return {**self._shape(found.way), "traces": drift.as_json(found.traces)}
-            return None
-        return None
 
     # -- checks -----------------------------------------------------------------------------------
 
     async def finite(self, _: tuple[Check, ...]) -> Check:
         name = "nan_inf"
         try:
-            way = await self._way()
-            before = await self._counted()
-            found = await self._measure(self._candidate, way)
-            counted = await self._counted() - before
-        except _NoWay as reason:
+            way = await self.measurements.way()
+            before = await self.measurements.counted()
+            found = await self.measurements.beside_baseline(way)
+            counted = await self.measurements.counted() - before
+        except NoWay as reason:
             return self._unmeasured(name, str(reason))
         except ProbeError as error:
             return self._refused(name, self._candidate.role, error, Condition.NOT_FINITE)
@@ -219,14 +175,14 @@ class NumericalRun:
             if endpoint is None:
                 return skipped(name, f"no endpoint with TP {degree}: [service.tp.{degree}]")
             try:
-                way = await self._way(endpoint)
-                ours = await self._measure(self._candidate, way)
-            except _NoWay as reason:
+                way = await self.measurements.way(endpoint)
+                ours = await self.measurements.measure(self._candidate, way)
+            except NoWay as reason:
                 return self._unmeasured(name, str(reason))
             except ProbeError as error:
                 return self._refused(name, self._candidate.role, error, Condition.LOGIT_DRIFT)
             try:
-                theirs = await self._measure(endpoint, way)
+                theirs = await self.measurements.measure(endpoint, way)
             except ProbeError as error:
                 return self._refused(name, endpoint.role, error, Condition.LOGIT_DRIFT)
             if bad := drift.not_finite(theirs.traces):
@@ -289,9 +245,9 @@ class NumericalRun:
             why = "no [service.baseline] is configured, and no approved release has numbers saved"
             return skipped(name, why)
         try:
-            way = await self._way()
-            ours = await self._measure(self._candidate, way)
-        except _NoWay as reason:
+            way = await self.measurements.way()
+            ours = await self.measurements.measure(self._candidate, way)
+        except NoWay as reason:
             return self._unmeasured(name, str(reason))
         except ProbeError as error:
             return self._refused(name, self._candidate.role, error, condition)
@@ -303,7 +259,7 @@ class NumericalRun:
             source = f"the saved numbers of release {self._approval.record.release}"
             return drift.compare(ours.traces, saved), source, way
         try:
-            theirs = await self._measure(self._baseline, way)
+            theirs = await self.measurements.measure(self._baseline, way)
         except ProbeError as error:
             return unanswered(name, self._baseline.role, error)
         if theirs.unfit:
@@ -312,7 +268,7 @@ class NumericalRun:
 
     def _saved(self, way: Way) -> list[Trace] | str:
         reference = self.reference
-        if any(reference.get(key) != value for key, value in self._shape(way).items()):
+        if any(reference.get(key) != value for key, value in self.measurements.shape(way).items()):
             return (
                 "the saved numbers were measured otherwise (prompts, way or top_k); run that "
                 "release again and approve it"
@@ -321,67 +277,6 @@ class NumericalRun:
             return drift.from_json(reference["traces"])
         except (KeyError, TypeError, ValueError):
             return "the saved numbers cannot be read"
-
-    def _shape(self, way: Way) -> dict[str, Any]:
-        return {
-            "way": way.value,
-            "prompts": digest(PROMPTS),
-            "top_k": self._settings.top_k,
-            "tokens": self._settings.tokens,
-        }
-
-    async def _way(self, other: Endpoint | None = None) -> Way:
-        """A way that the candidate and whoever it is compared with offer. What is not known to
-        work is tried last: a sick server may have failed to show it."""
-        endpoints = [self._candidate, *(e for e in (self._baseline, other) if e is not None)]
-        offers = []
-        for endpoint in endpoints:
-            try:
-                offers.append((endpoint, await endpoint.capabilities()))
-            except ProbeError:
-                if endpoint is self._candidate:
-                    raise
-                # Its own check says that it does not answer.
-        for wanted in ((Support.YES,), (Support.YES, Support.UNKNOWN)):
-            for way in Way:
-                if way is Way.NATIVE and Support.UNKNOWN in wanted:
-                    continue
-                if all(found.ways.get(way, Support.UNKNOWN) in wanted for _, found in offers):
-                    return way
-        said = "; ".join(
-            f"{endpoint.role} offers {', '.join(w for w in Way if found.offers(w)) or 'none'}"
-            for endpoint, found in offers
-        )
-        raise _NoWay(f"no log probabilities to compare: {said}")
-
-    async def _counted(self) -> float:
-        """Requests with NaN in their logits, as vLLM counts them where it does; else 0."""
-        if not (await self._candidate.capabilities()).counters:
-            return 0.0
-        return await corrupted_requests(await self._candidate.client()) or 0.0
-
-    async def _measure(self, endpoint: Endpoint, way: Way) -> Measured:
-        key = f"{endpoint.role} {way}"
-        found = self._measured.get(key)
-        if found is None:
-            try:
-                found = await self._ask(endpoint, way)
-            except ProbeError as error:
-                found = error
-            self._measured[key] = found
-        if isinstance(found, ProbeError):
-            raise found
-        return found
-
-    async def _ask(self, endpoint: Endpoint, way: Way) -> Measured:
-        client = await endpoint.client()
-        traces: list[Trace] = []
-        for prompt in PROMPTS:
-            reply = await _reply(client, way, prompt, self._settings)
-            traces.append(drift.trace(reply.prompt_logprobs, reply.logprobs, self._settings.tokens))
-        if not any(trace.given or trace.generated for trace in traces):
-            raise ProbeError(f"{client.target.root}: gave no log probabilities ({way})")
-        return Measured(way, tuple(traces))
 
     def _unmeasured(self, name: str, reason: str) -> Check:
         return failed(name, reason) if self._settings.required else skipped(name, reason)
@@ -394,24 +289,3 @@ class NumericalRun:
         if isinstance(error, BadStatus) and declines(error):
             return self._unmeasured(name, f"{role} gives no log probabilities: {error}")
         return unanswered(name, role, error)
-
-
-async def _reply(client: Client, way: Way, prompt: str, settings: Numerical) -> Reply:
-    common: dict[str, Any] = {"max_tokens": settings.tokens, "temperature": 0, "seed": SEED}
-    top = settings.top_k
-    if way is Way.ECHO:
-        return await client.complete(prompt, echo=True, logprobs=top, **common)
-    if way is Way.PROMPT:
-        return await client.complete(prompt, prompt_logprobs=top, logprobs=top, **common)
-    if way is Way.COMPLETION:
-        return await client.complete(prompt, logprobs=top, **common)
-    if way is Way.CHAT:
-        return await client.chat(prompt, logprobs=True, top_logprobs=top, **common)
-    body = {
-        "prompt": prompt,
-        "n_predict": settings.tokens,
-        "n_probs": top,
-        "temperature": 0,
-        "seed": SEED,
-    }
-    return await client.ask("/completion", body)

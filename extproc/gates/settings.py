@@ -213,6 +213,9 @@ class Services(Model):
 
     under_test: Service
     baseline: Service | None = None
+    fallback: Service | None = Field(
+        None, description="whom verify-fallback asks; under_test if unset"
+    )
     tp: dict[str, Service] = Field(
         {}, description="the candidate at other tensor-parallel degrees: [service.tp.1], ..."
     )
@@ -315,6 +318,14 @@ class GateTargets(Model):
     matrix: Matrix = Matrix()
     rollback: Rollback = Rollback()
     sidecar: SidecarAccess | None = None
+
+    def of_fallback(self) -> GateTargets:
+        """The same for the fallback. It is another configuration by nature: matrix and baseline of
+        the release under test are not its own. And nothing is rolled back when it fails."""
+        update: dict[str, Any] = {"rollback": Rollback()}
+        if self.service.fallback is not None:
+            update |= {"service": Services(under_test=self.service.fallback), "matrix": Matrix()}
+        return self.model_copy(update=update)
 
     @property
     def release(self) -> str:

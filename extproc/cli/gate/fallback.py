@@ -46,9 +46,10 @@ def verify_fallback(
 ) -> None:
     """Run the gates on the fallback of a unit, and tell the sidecar that it is verified.
 
-    service.under_test of the configuration must be the fallback's own server. The sidecar then cuts
-    the unit off hard when it must (its fallback may take the traffic), until the verification
-    expires or the fallback runs another release.
+    The server asked is service.fallback of the configuration, or service.under_test without it.
+    Nothing is rolled back when it fails. While it is verified, the sidecar may cut the unit off
+    hard, since its fallback can take the traffic: until the verification expires, or the fallback
+    runs another release.
 
     Exit codes: as of gate run; 1 also when the sidecar refused, 2 when it does not answer.
     """
@@ -68,7 +69,7 @@ def verify_fallback(
     if not release:
         unusable([f"unit {chosen} has no release; set units[].release or Envoy's metadata"])
     options = Options(gate_numbers(gates), release, startup_log, golden, resume=resume)
-    report = run_gates(settings, config, options, open_store(state), output)
+    report = run_gates(settings, config, options, open_store(state), output, fallback=True)
     write_report(report, output, junit, markdown)
     if report.exit_code:
         typer.echo(f"semantic-extproc: {chosen} is not verified", err=True)

@@ -31,8 +31,18 @@ INTERRUPTED = 130
 T = TypeVar("T")
 
 
-def run_gates(settings: Path, config: Path, options: Any, store: Store, output: Output) -> Report:
-    """The report of a run; exits with 2 on unusable input, with 130 when interrupted."""
+def run_gates(
+    settings: Path,
+    config: Path,
+    options: Any,
+    store: Store,
+    output: Output,
+    fallback: bool = False,
+) -> Report:
+    """The report of a run, of the fallback's server if ``fallback``.
+
+    Exits with 2 on unusable input, with 130 when interrupted.
+    """
     from extproc.gates.assemble import gather, run
     from extproc.gates.reading import UnusableInput, read_settings, read_targets
     from extproc.gates.store import StoreTrouble
@@ -46,8 +56,9 @@ def run_gates(settings: Path, config: Path, options: Any, store: Store, output: 
             problems += error.problems
     if problems:
         unusable(problems)
+    targets = read[1].of_fallback() if fallback else read[1]
     try:
-        inputs: Inputs = gather(read[0], read[1], options)
+        inputs: Inputs = gather(read[0], targets, options)
     except UnusableInput as error:
         unusable(error.problems)
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ def groups() -> Iterator[tuple[str, type[BaseModel]]]:
     """Every group of settings with its title."""
     for name in GateConfig.model_fields:
         yield name, type(getattr(GateConfig(), name))
-    yield "[service.under_test], [service.baseline], [service.tp.N]", Service
+    yield "[service.under_test], .baseline, .fallback, .tp.N", Service
     yield "[matrix]", Matrix
     yield "[rollback]", Rollback
     yield "[sidecar]", SidecarAccess

@@ -219,6 +219,16 @@ def test_an_answer_that_takes_too_long_is_a_failure(gates: Gates) -> None:
     assert "0.5 s" in checks(report)["pass_rate"]["reason"]
 
 
+def test_a_server_that_hangs_is_asked_once(gates: Gates) -> None:
+    fake = Fake(delay=3)
+    with fake.running() as url:
+        gates.serve(url)
+        gates.gate("gate_1_model_load", timeout_sec=0.5)
+        report = gates.report("--gates", "1-4")
+    assert report["exit_code"] == 1
+    assert sum(fake.seen.values()) - fake.seen["health"] == 1
+
+
 def test_a_model_under_another_name_is_accepted_if_the_server_answers_to_it(
     gates: Gates,
 ) -> None:

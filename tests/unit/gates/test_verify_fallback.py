@@ -70,6 +70,23 @@ def test_a_fallback_that_fails_is_not_verified(gates: Gates) -> None:
         assert book.ledger.verification("b") is None
 
 
+def test_the_fallbacks_own_server_is_asked_and_nothing_is_rolled_back(gates: Gates) -> None:
+    left = gates.folder / "rolled-back"
+    gates.config["rollback"] = f'command = ["touch", "{left}"]\n'
+    gates.config["matrix"] = 'runtime_version = "r7"\ndtype_activation = "bf16"\n'
+    ours, theirs = Fake(answer="!" * 16), Fake()
+    with ours.running() as url, theirs.running() as other, sidecar() as (admin, book):
+        gates.serve(url)
+        gates.serve(url, "service.baseline")
+        assert verify(gates, admin, "a")[0] == 1
+        gates.serve(other, "service.fallback")
+        code, _, err = verify(gates, admin, "a")
+        assert code == 0, err
+        assert book.ledger.verified("b")
+    assert theirs.chats
+    assert not left.exists()
+
+
 def test_another_fallback_can_be_chosen(gates: Gates) -> None:
     with Fake().running() as url, sidecar() as (admin, book):
         gates.serve(url)
