@@ -282,6 +282,21 @@ async def test_results_outlive_the_process_with_their_release() -> None:
         assert after["budget"]["used"]["requests"] == before["budget"]["used"]["requests"]
 
 
+async def test_a_restart_probes_nothing_anew_that_is_known() -> None:
+    engine, settings = Engine(), replace(QUICK, interval=3600)
+    async with probing(engine, settings, kinds=("golden", "chat")) as (prober, made):
+        async with running(prober):
+            await eventually(lambda: len(prober.results.of_unit("u")) == 4)
+        before = engine.generated
+        other = Prober(made, list(prober.matrix.subjects.values()), BANDS, settings)
+        other.restore(json.loads(json.dumps(prober.snapshot())))
+        async with running(other):
+            await eventually(lambda: bool(other.identity("u")))
+            await asyncio.sleep(0.3)
+        assert engine.generated == before
+        assert other.summary("u") == prober.summary("u")
+
+
 @pytest.mark.parametrize("content", [None, 7, {}, {"results": [{}]}, {"results": [], "able": [1]}])
 async def test_results_that_cannot_be_read_are_probed_anew(content: Any) -> None:
     prober = Prober(services(UNIT), [Subject(UNIT, Target("http://h", "m"))], BANDS)
