@@ -95,6 +95,7 @@ class Prober:
 
         self._tenure = Tenure(lease or Alone(), self.snapshot, self.restore, self._told)
         self._busy = asyncio.Lock()
+        self._started = False
         self._tasks: list[asyncio.Task[None]] = []
         self._working: asyncio.Task[None] | None = None
         self._no_room_until = float("-inf")
@@ -103,8 +104,9 @@ class Prober:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begins to probe, if there is anything to probe."""
-        if not self.matrix.subjects:
+        """Begins to probe, once there is anything to probe."""
+        self._started = True
+        if not self.matrix.subjects or self._tasks:
             return
         self._services.components["probes"] = self.status
         self._tasks = [
@@ -112,8 +114,24 @@ class Prober:
             asyncio.create_task(self._run(), name="probes"),
         ]
 
+    async def reconfigure(self, subjects: Sequence[Subject], bands: Sequence[Band]) -> None:
+        """Other units, classes or places to probe at, from the next probe on. A unit whose
+        description has changed is another one: all of it is probed."""
+        async with self._busy:
+            before = self.matrix.subjects
+            self.matrix.subjects = {subject.unit.id: subject for subject in subjects}
+            self.matrix.bands = {band.name: band for band in bands}
+            for unit in before:
+                now = self.matrix.subjects.get(unit)
+                if now is None or now.target != before[unit].target:
+                    self._said.pop(unit, None)
+                    self._servers.pop(unit, None)
+        if self._started:
+            await self.start()
+
     async def stop(self) -> None:
         """Ends a probe that runs, and gives the lease up. Never raises."""
+        self._started = False
         while waiting := [task for task in self._tasks if not task.done()]:
             for task in waiting:
                 task.cancel()
