@@ -23,7 +23,7 @@ def make_prober(settings: Settings, services: Services) -> Prober:
     wanted = subjects(settings)
     lease: Lease | None = None
     url = settings.fleet.url.get_secret_value()
-    if url and wanted:
+    if url:
         name = settings.fleet.instance or instance(settings.grpc.address)
         # Another process may have had that name a moment ago: it is not us.
         holder = f"{name}/{os.getpid()}-{os.urandom(4).hex()}"

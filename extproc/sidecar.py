@@ -25,7 +25,7 @@ from extproc.config import Settings
 from extproc.detect import prepare
 from extproc.outlets import Outlets
 from extproc.persistence import Persistence
-from extproc.probing import make_prober
+from extproc.probing import bands, make_prober, subjects
 from extproc.processor import Server, Services
 from extproc.reload import Reload
 from extproc.running import serve
@@ -74,6 +74,7 @@ class Sidecar:
         self._drain_seconds = settings.grpc.drain_seconds
         self._serving = False
         self._ticking: asyncio.Task[None] | None = None
+        self._reconfiguring: asyncio.Future[None] | None = None
         self.services = make_services(settings)
         self._persistence = Persistence(settings, self.services)
         self._outlets = Outlets(settings, self.services)
@@ -107,6 +108,10 @@ class Sidecar:
         reconfigure(self.services, settings)
         self._persistence.redefine()
         self._edge.renew()
+        # As soon as the probe that runs has ended.
+        self._reconfiguring = asyncio.ensure_future(
+            self._prober.reconfigure(subjects(settings), bands(settings))
+        )
 
     async def start(self) -> None:
         """Serves on both addresses."""

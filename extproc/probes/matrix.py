@@ -82,7 +82,12 @@ class Pauses:
 
     def due(self, key: tuple[str, str], at: float) -> bool:
         """Whether it may be tried now."""
-        return at >= self._next.get(key, (0.0, 0.0))[0]
+        return at >= self.since(key)
+
+    def since(self, key: tuple[str, str]) -> float:
+        """From when on it may be tried; 0 for what was not tried in vain. By this, one that hangs
+        each time does not keep the others waiting."""
+        return self._next.get(key, (0.0, 0.0))[0]
 
     def failed(self, key: tuple[str, str], at: float) -> None:
         """It was tried in vain."""
@@ -117,7 +122,7 @@ class Matrix:
         self._rounds = Rounds(seed)
         self.recovery = Pauses(first_pause, longest_pause)
         self.deployment = Pauses(first_pause, longest_pause)
-        self._sampled = float("-inf")
+        self._sampled: float | None = None
 
     def cells(
         self, unit: str, contexts: Iterable[str] = (), kinds: Iterable[str] = ()
@@ -134,20 +139,26 @@ class Matrix:
     def due(self, identities: Mapping[str, str], at: float) -> Job | None:
         """The next job at ``at`` (Unix time), None for nothing. ``identities``: of the units whose
         server has said who it is; the others are not sampled."""
+        recovering, deploying = [], []
         for unit in self.subjects:
             for context in self.bands:
                 key = unit, context
-                if not self._quarantined(unit, context):
-                    self.recovery.clear(key)
-                elif self.recovery.due(key, at):
-                    return Job(Why.RECOVERY, tuple(self.cells(unit, [context])))
-        for unit in self.subjects:
-            for context in self.bands:
-                key = unit, context
-                if self._quarantined(*key) or not self.deployment.due(key, at):
+                if self._quarantined(*key):
+                    if self.recovery.due(key, at):
+                        recovering.append(key)
                     continue
-                if unknown := self._unknown(unit, context, identities.get(unit, "")):
-                    return Job(Why.DEPLOYMENT, tuple(unknown))
+                self.recovery.clear(key)
+                if self.deployment.due(key, at) and self._unknown(*key, identities.get(unit, "")):
+                    deploying.append(key)
+        if recovering:
+            unit, context = min(recovering, key=self.recovery.since)
+            return Job(Why.RECOVERY, tuple(self.cells(unit, [context])))
+        if deploying:
+            unit, context = min(deploying, key=self.deployment.since)
+            cells = self._unknown(unit, context, identities.get(unit, ""))
+            return Job(Why.DEPLOYMENT, tuple(cells))
+        if self._sampled is None:
+            self._sampled = at  # a restart is no reason for a sample
         if not 0 <= at - self._sampled < self._interval:
             waiting = [
                 cell

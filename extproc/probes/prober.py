@@ -29,6 +29,7 @@ from extproc.probes.kinds import NAMES, Judgement, Outcome, Probe, Room, make_pr
 from extproc.probes.kinds.base import Band
 from extproc.probes.lease import Alone, Lease
 from extproc.probes.matrix import Job, Matrix, Subject, Why
+from extproc.probes.report import report
 from extproc.probes.results import Cell, Result, Results
 from extproc.probes.runner import NoRoom, Probed, Runner, Spent
 from extproc.probes.tenure import Tenure
@@ -60,7 +61,6 @@ class _Server:
     """What is known of one unit's server."""
 
     capabilities: Capabilities
-    said: str
     tokens: Tokens
 
 
@@ -90,8 +90,12 @@ class Prober:
             seed=settings.seed,
         )
         self._servers: dict[str, _Server] = {}
+        self._said: dict[str, str] = {}
+        """What each unit's server said of itself when it was asked last."""
+
         self._tenure = Tenure(lease or Alone(), self.snapshot, self.restore, self._told)
         self._busy = asyncio.Lock()
+        self._started = False
         self._tasks: list[asyncio.Task[None]] = []
         self._working: asyncio.Task[None] | None = None
         self._no_room_until = float("-inf")
@@ -100,8 +104,9 @@ class Prober:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begins to probe, if there is anything to probe."""
-        if not self.matrix.subjects:
+        """Begins to probe, once there is anything to probe."""
+        self._started = True
+        if not self.matrix.subjects or self._tasks:
             return
         self._services.components["probes"] = self.status
         self._tasks = [
@@ -109,8 +114,24 @@ class Prober:
             asyncio.create_task(self._run(), name="probes"),
         ]
 
+    async def reconfigure(self, subjects: Sequence[Subject], bands: Sequence[Band]) -> None:
+        """Other units, classes or places to probe at, from the next probe on. A unit whose
+        description has changed is another one: all of it is probed."""
+        async with self._busy:
+            before = self.matrix.subjects
+            self.matrix.subjects = {subject.unit.id: subject for subject in subjects}
+            self.matrix.bands = {band.name: band for band in bands}
+            for unit in before:
+                now = self.matrix.subjects.get(unit)
+                if now is None or now.target != before[unit].target:
+                    self._said.pop(unit, None)
+                    self._servers.pop(unit, None)
+        if self._started:
+            await self.start()
+
     async def stop(self) -> None:
         """Ends a probe that runs, and gives the lease up. Never raises."""
+        self._started = False
         while waiting := [task for task in self._tasks if not task.done()]:
             for task in waiting:
                 task.cancel()
@@ -133,18 +154,15 @@ class Prober:
 
     def identity(self, unit: str) -> str:
         """The unit's present identity, "" until its server has been asked."""
-        server = self._servers.get(unit)
-        subject = self.matrix.subjects.get(unit)
-        if server is None or subject is None:
-            return ""
-        return subject.identity(self.release(unit), server.said)
+        subject, said = self.matrix.subjects.get(unit), self._said.get(unit, "")
+        return subject.identity(self.release(unit), said) if subject and said else ""
 
     def described(self, unit: str) -> dict[str, Any] | None:
         """All results of a unit, None for one that is not probed."""
         if unit not in self.matrix.subjects:
             return None
         identity = self.identity(unit)
-        used, limit = self.budget.used(self._services.clock()), self.budget.limit
+        used, limit = self.budget.used(self._now()), self.budget.limit
         return {
             "unit": unit,
             "release": self.release(unit),
@@ -175,7 +193,7 @@ class Prober:
 
     def snapshot(self) -> dict[str, Any]:
         """What must outlive the process, as JSON values."""
-        now = self._services.clock()
+        now = self._now()
         return {**self.results.snapshot(), "budget": self.budget.snapshot(now)}
 
     def restore(self, content: object) -> None:
@@ -244,11 +262,12 @@ class Prober:
             await asyncio.sleep(STEP)
 
     async def _turn(self) -> None:
-        if not self._tenure.holds or self._services.clock() < self._no_room_until:
+        if not self._tenure.holds or self._now() < self._no_room_until:
             return
         async with self._busy:
+            await self._recognise()
             identities = {u: i for u in self.matrix.subjects if (i := self.identity(u))}
-            job = self.matrix.due(identities, self._services.clock())
+            job = self.matrix.due(identities, self._now())
             if job is None:
                 return
             self._working = asyncio.create_task(self._do(job), name="probe")
@@ -274,9 +293,9 @@ class Prober:
                         break
         except NoRoom as error:
             self._trouble = str(error)
-            self._no_room_until = self._services.clock() + (error.wait or self.budget.window)
+            self._no_room_until = self._now() + (error.wait or self.budget.window)
             return
-        now = self._services.clock()
+        now = self._now()
         if job.why is Why.RECOVERY and not self._recover(unit, context, results):
             self.matrix.recovery.failed(key, now)
         elif job.why is Why.DEPLOYMENT:
@@ -292,7 +311,7 @@ class Prober:
         cells = len(self.matrix.cells(unit, [context]))
         if not passed or passed + skipped != cells or not self._quarantined(unit, context):
             return False
-        cause, now = f"all {passed} probes passed", self._services.clock()
+        cause, now = f"all {passed} probes passed", self._now()
         return self._tell(Probes(unit, self.release(unit), context, ALL, passed, 0, cause, now))
 
     def _tell(self, probes: Probes) -> bool:
@@ -337,12 +356,26 @@ class Prober:
     async def _acquaint(self, unit: str, client: Client) -> None:
         """Learns what the server offers, if that is not known of what it runs now. Raises
         ProbeError or NoRoom."""
-        known = self._servers.get(unit)
         said = await fingerprint(client)
-        if known is None or known.said != said:
+        if self._said.get(unit) != said:
+            self._servers.pop(unit, None)
+        self._said[unit] = said
+        if unit not in self._servers:
             tokens = Tokens()
-            runner = Runner(client, self.budget, tokens, self._services.clock)
-            self._servers[unit] = _Server(await runner.discover(), said, tokens)
+            runner = Runner(client, self.budget, tokens, self._now)
+            self._servers[unit] = _Server(await runner.discover(), tokens)
+
+    async def _recognise(self) -> None:
+        """Asks servers that were not asked yet who they are: it may be known of them what they
+        can, from before a restart of ours. Makes nothing compute."""
+        for unit, subject in self.matrix.subjects.items():
+            if unit not in self._said and self.matrix.deployment.due((unit, ""), self._now()):
+                try:
+                    async with Client(subject.target, ClientSettings(timeout=5.0)) as client:
+                        self._said[unit] = await fingerprint(client)
+                except ProbeError as error:
+                    self._trouble = f"unit {unit}: {error.kind}"
+                    self.matrix.deployment.failed((unit, ""), self._now())
 
     async def _probe(self, cell: Cell, client: Client) -> Probed:
         server = self._servers[cell.unit]
@@ -354,11 +387,11 @@ class Prober:
             long_tokens=self._settings.long_tokens,
             seed=self._settings.seed,
         )
-        runner = Runner(client, self.budget, server.tokens, self._services.clock)
+        runner = Runner(client, self.budget, server.tokens, self._now)
         return await runner.probe(self._settings.probes[cell.kind], room)
 
     def _result(self, cell: Cell, probed: Probed) -> Result:
-        unit, at = cell.unit, self._services.clock()
+        unit, at = cell.unit, self._now()
         return probed.result(cell, self.release(unit), self.identity(unit), at)
 
     async def _took(self, cell: Cell, probed: Probed, why: Why) -> Result:
@@ -379,47 +412,19 @@ class Prober:
             )
             result = replace(result, charged=self._tell(failed))
         self.results.put(result, model)
-        self._count(result, why)
-        await self._tenure.share()
-        return result
-
-    def _count(self, result: Result, why: Why) -> None:
-        cell, metrics = result.cell, self._services.metrics.probing
-        tokens = max(0, result.prompt_tokens) + max(0, result.completion_tokens)
-        metrics.result(
-            cell.unit, cell.context, cell.kind, result.outcome.value, result.seconds, tokens
-        )
-        used = self.budget.used(result.at)
-        for name, part, whole in zip(used._fields, used, self.budget.limit, strict=True):
-            metrics.budget.labels(name).set(part / whole if whole else 1.0)
         cells = self.matrix.cells(cell.unit, [cell.context])
         last = [self.results.last(each) for each in cells]
-        well = (Outcome.PASSED, Outcome.SKIPPED)
-        if all(r is not None and r.identity == result.identity and r.outcome in well for r in last):
-            metrics.passed(cell.unit, cell.context, result.at)
-        log.log(
-            logging.WARNING if result.outcome is Outcome.FAILED else logging.INFO,
-            "probe %s of unit %s (%s): %s",
-            cell.kind,
-            cell.unit,
-            cell.context,
-            result.outcome.value,
-            extra={
-                "unit": cell.unit,
-                "class": cell.context,
-                "kind": cell.kind,
-                "outcome": result.outcome.value,
-                "release": result.release,
-                "reason": result.reason,
-                "why": why.value,
-                "charged": result.charged,
-                "findings": [finding.name for finding in result.findings],
-            },
-        )
+        report(self._services.metrics.probing, result, why, last, self.budget)
+        await self._tenure.share()
+        return result
 
     def _quarantined(self, unit: str, context: str) -> bool:
         return self._services.ledger.class_state(unit, context) is State.QUARANTINE
 
-    @staticmethod
-    def _current(result: Result, identity: str) -> bool:
-        return not identity or result.identity == identity
+    def _now(self) -> float:
+        return self._services.clock()
+
+    def _current(self, result: Result, identity: str) -> bool:
+        if identity:
+            return result.identity == identity
+        return result.release == self.release(result.cell.unit)  # all that can be told from here

@@ -103,13 +103,27 @@ def test_quarantine_comes_before_deployment_and_that_before_samples() -> None:
     for context in ("short", "middle"):
         for cell in matrix.cells("u", [context]):
             results.put(result(cell, "i"), "m")
-    job = matrix.due(identities, 2.0)
+    assert matrix.due(identities, 2.0) is None
+    assert due(31.0) == (Why.RECOVERY, {"long"})
+    matrix.recovery.failed(("u", "long"), 31.0)
+    job = matrix.due(identities, 62.0)
     assert job is not None
     assert job.why is Why.SAMPLE
-    assert matrix.due(identities, 3.0) is None
-    assert due(31.0) == (Why.RECOVERY, {"long"})
+    assert matrix.due(identities, 63.0) is None
     out.clear()
-    assert due(32.0) == (Why.DEPLOYMENT, {"long"})
+    assert due(64.0) == (Why.DEPLOYMENT, {"long"})
+
+
+def test_one_that_fails_each_time_does_not_keep_the_others_waiting() -> None:
+    others = [Subject(Unit(name), Target("http://h"), ("golden",)) for name in "ab"]
+    matrix = Matrix(others, BANDS[:1], Results(), lambda unit, context: False)
+    met = []
+    for at in range(0, 10_000, 1000):  # longer than any pause
+        job = matrix.due({}, float(at))
+        assert job is not None
+        met.append(job.cells[0].unit)
+        matrix.deployment.failed((job.cells[0].unit, "short"), float(at))
+    assert met == list("ab") * 5
 
 
 def test_an_error_is_no_judgement() -> None:

@@ -282,6 +282,47 @@ async def test_results_outlive_the_process_with_their_release() -> None:
         assert after["budget"]["used"]["requests"] == before["budget"]["used"]["requests"]
 
 
+async def test_a_restart_probes_nothing_anew_that_is_known() -> None:
+    engine, settings = Engine(), replace(QUICK, interval=3600)
+    async with probing(engine, settings, kinds=("golden", "chat")) as (prober, made):
+        async with running(prober):
+            await eventually(lambda: len(prober.results.of_unit("u")) == 4)
+        before = engine.generated
+        other = Prober(made, list(prober.matrix.subjects.values()), BANDS, settings)
+        other.restore(json.loads(json.dumps(prober.snapshot())))
+        async with running(other):
+            await eventually(lambda: bool(other.identity("u")))
+            await asyncio.sleep(0.3)
+        assert engine.generated == before
+        assert other.summary("u") == prober.summary("u")
+
+
+async def test_settings_that_change_a_unit_probe_all_of_it_again() -> None:
+    engine, settings = Engine(), replace(QUICK, interval=3600)
+    async with probing(engine, settings, kinds=("golden",)) as (prober, _), running(prober):
+        await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+        before = prober.identity("u")
+        (subject,) = prober.matrix.subjects.values()
+        changed = replace(subject, unit=replace(subject.unit, driver="550.1"))
+        await prober.reconfigure([changed], BANDS)
+        assert prober.identity("u") != before
+        await eventually(
+            lambda: {r.identity for r in prober.results.of_unit("u")} == {prober.identity("u")}
+        )
+
+
+async def test_a_unit_that_gets_a_place_to_be_probed_at_is_probed() -> None:
+    engine = Engine()
+    async with engine.serve() as server:
+        prober = Prober(services(UNIT), [], BANDS, QUICK)
+        async with running(prober):
+            assert prober.described("u") is None
+            await prober.reconfigure([Subject(UNIT, Target(server.url, "m"), ("golden",))], BANDS)
+            await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+            await prober.reconfigure([], BANDS)
+            assert prober.described("u") is None
+
+
 @pytest.mark.parametrize("content", [None, 7, {}, {"results": [{}]}, {"results": [], "able": [1]}])
 async def test_results_that_cannot_be_read_are_probed_anew(content: Any) -> None:
     prober = Prober(services(UNIT), [Subject(UNIT, Target("http://h", "m"))], BANDS)
