@@ -41,6 +41,9 @@ class Filter:
     matched: bool = False
     """Whether a matcher decides, request by request, if it runs."""
 
+    policy: bool = False
+    """Whether it comes from an EnvoyExtensionPolicy, which knows only some of the settings."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Manager:

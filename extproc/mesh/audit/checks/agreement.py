@@ -175,9 +175,12 @@ def no_verified_fallback(mesh: Mesh) -> Iterator[Hit]:
         return
     verified = {unit.id for unit in settings.units if unit.verified}
     fallbacks = {name for unit in settings.units for name in unit.fallback}
+    serving = {way.unit for way in mesh.inspected if not way.mirrored}
     for number, unit in enumerate(settings.units):
         if unit.id in fallbacks and not unit.fallback:
             continue  # the last of the chain
+        if serving and unit.id not in serving:
+            continue  # a candidate that only gets copies
         if not set(unit.fallback) & verified:
             at = Node(None, f"extproc.yaml: units[{number}].fallback")
             yield Hit(at, "", f"{unit.id} falls back to {', '.join(unit.fallback) or 'nothing'}")
