@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.guard import tells_namespace
 from extproc.mesh.audit.reach import Mesh, Way
-from extproc.mesh.audit.world import Cluster
+from extproc.mesh.audit.world import HEADER_MUTATION, Cluster
 
 THEME = Theme("Identity")
 
@@ -166,6 +166,12 @@ def request_id_stripped(mesh: Mesh) -> Iterator[Hit]:
                 for entry in level["request_headers_to_remove"].items():
                     if entry.text().lower() == "x-request-id" and number + 1 < len(way.legs):
                         yield Hit(entry, leg.route.of)
+            for mutation in leg.manager.filters:
+                if not mutation.type.endswith(HEADER_MUTATION) or number + 1 == len(way.legs):
+                    continue
+                for rule in mutation.config.at("mutations", "request_mutations").items():
+                    if rule["remove"].text().lower() == "x-request-id":
+                        yield Hit(rule["remove"], leg.manager.of)
             manager = leg.manager.node
             if number == 0 and manager["generate_request_id"].value is False:
                 said = "a client that sends no id gets none"
