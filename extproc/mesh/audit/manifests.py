@@ -166,6 +166,7 @@ _EXTENSION = {
     "request_attributes": "processingMode.request.attributes",
     "metadata_options": "metadata",
     "allow_mode_override": "processingMode.allowModeOverride",
+    "observability_mode": "shadowMode",
 }
 
 _BODIES = {
@@ -190,6 +191,7 @@ def _extension_policy(found: Resources, node: Node) -> None:
         request, response = mode["request"], mode["response"]
         config: dict[str, Any] = {
             "failure_mode_allow": entry["fail_open"].flag(),
+            "observability_mode": entry["shadow_mode"].flag(),
             "message_timeout": entry["message_timeout"].value,
             "allow_mode_override": mode["allow_mode_override"].flag(),
             "request_attributes": request["attributes"].value,
@@ -211,4 +213,5 @@ def _extension_policy(found: Resources, node: Node) -> None:
         }
         backend = next(iter(entry["backend_refs"].items()), ABSENT)["name"].text()
         config["grpc_service"] = {"envoy_grpc": {"cluster_name": backend}}
-        found.loose.append(Filter(entry, backend, EXT_PROC, _Translated(config, entry.path)))
+        translated = _Translated(config, entry.path)
+        found.loose.append(Filter(entry, backend, EXT_PROC, translated, policy=True))

@@ -10,7 +10,7 @@ from extproc.mesh.audit.checks.probing import covers
 from extproc.mesh.audit.checks.running import processing
 from extproc.mesh.audit.coverage import cover
 from extproc.mesh.audit.finding import Finding, Severity
-from extproc.mesh.audit.reach import Mesh
+from extproc.mesh.audit.reach import Mesh, Way
 from extproc.mesh.audit.retry import Kind, retry_reach
 
 
@@ -69,7 +69,7 @@ def detection(mesh: Mesh, findings: Iterable[Finding]) -> Question:
     """Whether degenerate answers can be told from good ones."""
     text = 'Can the gateway tell "alive" from "degenerate"?'
     evidence = [
-        _way(mesh, way)
+        _way(way)
         for way in mesh.ways
         if not way.mirrored and (way.guards or way.cluster.name in mesh.units)
     ]
@@ -108,10 +108,7 @@ def detection(mesh: Mesh, findings: Iterable[Finding]) -> Question:
     return say(Answer.YES, "the filter stands on every way to a unit, and traffic passes it")
 
 
-def _way(mesh: Mesh, way: object) -> str:
-    from extproc.mesh.audit.reach import Way
-
-    assert isinstance(way, Way)  # noqa: S101
+def _way(way: Way) -> str:
     steps = [way.legs[0].manager.of, *(leg.target.cluster for leg in way.legs)]
     if way.legs[-1].target.cluster != way.cluster.name:
         steps.append(way.cluster.name)

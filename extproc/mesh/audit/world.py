@@ -21,6 +21,7 @@ EXT_PROC = "ext_proc.v3.ExternalProcessor"
 EXT_PROC_ROUTE = "ext_proc.v3.ExtProcPerRoute"
 MANAGER = "http_connection_manager.v3.HttpConnectionManager"
 ROUTER = "router.v3.Router"
+HEADER_MUTATION = "header_mutation.v3.HeaderMutation"
 
 HEADER_MODES = ("DEFAULT", "SEND", "SKIP")
 BODY_MODES = ("NONE", "STREAMED", "BUFFERED", "BUFFERED_PARTIAL", "FULL_DUPLEX_STREAMED", "GRPC")
@@ -40,6 +41,9 @@ class Filter:
     disabled: bool = False
     matched: bool = False
     """Whether a matcher decides, request by request, if it runs."""
+
+    policy: bool = False
+    """Whether it comes from an EnvoyExtensionPolicy, which knows only some of the settings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.guard import Guard
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
-from extproc.mesh.audit.world import MIB
+from extproc.mesh.audit.world import MIB, Endpoint
 
 if TYPE_CHECKING:
     from extproc.config import Settings
@@ -175,9 +175,12 @@ def no_verified_fallback(mesh: Mesh) -> Iterator[Hit]:
         return
     verified = {unit.id for unit in settings.units if unit.verified}
     fallbacks = {name for unit in settings.units for name in unit.fallback}
+    serving = {way.unit for way in mesh.inspected if not way.mirrored}
     for number, unit in enumerate(settings.units):
         if unit.id in fallbacks and not unit.fallback:
             continue  # the last of the chain
+        if serving and unit.id not in serving:
+            continue  # a candidate that only gets copies
         if not set(unit.fallback) & verified:
             at = Node(None, f"extproc.yaml: units[{number}].fallback")
             yield Hit(at, "", f"{unit.id} falls back to {', '.join(unit.fallback) or 'nothing'}")
@@ -197,14 +200,39 @@ def sidecar_address(mesh: Mesh) -> Iterator[Hit]:
         return
     own = settings.grpc.address
     for cluster, _ in sidecar_clusters(mesh):
-        if own.startswith("unix:"):
-            met = [host.address == own.removeprefix("unix://") for host in cluster.endpoints]
-        else:
-            met = [host.port == int(own.rpartition(":")[2]) for host in cluster.endpoints]
-        if met and not any(met):
-            hosts = ", ".join(host.label for host in cluster.endpoints)
-            at = cluster.endpoints[0].node.at("endpoint", "address")
-            yield Hit(at, cluster.of, f"{hosts}, grpc.address is {own}")
+        hosts = cluster.endpoints
+        if hosts and not any(_listens(host, own) for host in hosts):
+            labels = ", ".join(host.label for host in hosts)
+            at = hosts[0].node.at("endpoint", "address")
+            yield Hit(at, cluster.of, f"{labels}, grpc.address is {own}")
+
+
+def _listens(host: Endpoint, address: str) -> bool:
+    """Whether a host could be what listens on ``address``; behind a Service names differ."""
+    if address.startswith("unix:"):
+        return host.address == address.removeprefix("unix://")
+    return host.port == int(address.rpartition(":")[2])
+
+
+@THEME.check(
+    "worker-not-listed",
+    Severity.WARNING,
+    "a worker of the sidecar is no host of its cluster",
+    "Each worker listens on an address of its own; what the cluster does not list gets no stream, "
+    "and the others read all answers.",
+    "# an endpoint for each worker: port + 10, + 20, ... (or a path with .1, .2, ...)",
+)
+def worker_not_listed(mesh: Mesh) -> Iterator[Hit]:
+    settings = mesh.world.settings
+    if settings is None:
+        return
+    for cluster, _ in sidecar_clusters(mesh):
+        hosts = cluster.endpoints
+        if not any(_listens(host, settings.grpc.address) for host in hosts):
+            continue  # another check's business, or a Service between
+        for address in settings.server.addresses(settings.grpc.address):
+            if not any(_listens(host, address) for host in hosts):
+                yield Hit(cluster.node["load_assignment"], cluster.of, address)
 
 
 @THEME.check(

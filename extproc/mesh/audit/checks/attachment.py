@@ -136,7 +136,7 @@ def route_sampled(mesh: Mesh) -> Iterator[Hit]:
     "upstream-chain-crash",
     Severity.ERROR,
     "ext_proc in an upstream filter chain, not in observability mode",
-    "Envoy 1.40.0 crashed (SIGSEGV) there on one 100 KB JSON answer with headers held, and under "
+    "Envoy 1.36 to 1.40 crash (SIGSEGV) there: on one 100 KB JSON answer with headers held, under "
     "60 concurrent 200 KB answers in STREAMED and BUFFERED. It never did downstream, nor in "
     "observability mode.",
     "# move the filter into an internal listener of the unit (two tiers), or:\n"

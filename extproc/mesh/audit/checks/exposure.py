@@ -9,7 +9,7 @@ from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.matchers import matches_header, matches_string
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Front, Leg, Mesh
-from extproc.mesh.audit.world import MARKER, Manager
+from extproc.mesh.audit.world import HEADER_MUTATION, MARKER, Manager
 
 THEME = Theme("Headers, logs and shadows")
 
@@ -44,7 +44,7 @@ def _removed(front: Front) -> bool:
 
 def _mutated_away(manager: Manager, name: str) -> bool:
     for entry in manager.filters:
-        if not entry.type.endswith("header_mutation.v3.HeaderMutation"):
+        if not entry.type.endswith(HEADER_MUTATION):
             continue
         for rule in entry.config.at("mutations", "response_mutations").items():
             if rule["remove"].text().lower() == name:
@@ -73,7 +73,7 @@ def marker_removed_too_early(mesh: Mesh) -> Iterator[Hit]:
             paths = [entry.node.path for entry in manager.filters]
             before = manager.filters[: paths.index(guard.filter.node.path)]
             for entry in before:  # answers pass filters from the last to the first
-                if entry.type.endswith("header_mutation.v3.HeaderMutation"):
+                if entry.type.endswith(HEADER_MUTATION):
                     for rule in entry.config.at("mutations", "response_mutations").items():
                         if rule["remove"].text().lower() == MARKER:
                             yield Hit(rule["remove"], manager.of)

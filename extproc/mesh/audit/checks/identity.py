@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.guard import tells_namespace
 from extproc.mesh.audit.reach import Mesh, Way
-from extproc.mesh.audit.world import Cluster
+from extproc.mesh.audit.world import HEADER_MUTATION, Cluster
 
 THEME = Theme("Identity")
 
@@ -51,12 +51,21 @@ def forwarding_namespaces(mesh: Mesh) -> Iterator[Hit]:
     for guard in mesh.guards:
         if tells_namespace(guard, "cluster_metadata_forwarding_namespaces"):
             continue
-        clusters = _read_by(mesh, guard.key)
-        told = bool(clusters) and all(
-            _by_other_means(mesh, cluster, guard.attributes) for cluster in clusters
-        )
+        settings = mesh.world.settings
+        if settings is not None and settings.trusted_headers.unit:
+            continue  # each answer says itself who made it
         at = guard["metadata_options"]["cluster_metadata_forwarding_namespaces"]
-        yield Hit(at, guard.of, severity=Severity.WARNING if told else None)
+        if guard.filter.policy:
+            how = "set a header of each backend, and name it in trusted_headers.unit"
+            yield Hit(at, guard.of, f"an EnvoyExtensionPolicy cannot: {how}")
+            continue
+        clusters = _read_by(mesh, guard.key)
+        severity = None
+        if clusters and all(_by_hosts(entry, guard.attributes) for entry in clusters):
+            severity = Severity.INFO  # as it must be for Envoy 1.36, which cannot forward it
+        elif clusters and all(_by_name(mesh, entry, guard.attributes) for entry in clusters):
+            severity = Severity.WARNING  # the unit is known, a release in the metadata is not
+        yield Hit(at, guard.of, severity=severity)
 
 
 def _read_by(mesh: Mesh, key: tuple[str, str]) -> list[Cluster]:
@@ -65,10 +74,12 @@ def _read_by(mesh: Mesh, key: tuple[str, str]) -> list[Cluster]:
     ]
 
 
-def _by_other_means(mesh: Mesh, cluster: Cluster, attributes: list[str]) -> bool:
-    hosts = cluster.endpoints
-    if "xds.upstream_host_metadata" in attributes and hosts and all(host.unit for host in hosts):
-        return True
+def _by_hosts(cluster: Cluster, attributes: list[str]) -> bool:
+    told = "xds.upstream_host_metadata" in attributes and bool(cluster.endpoints)
+    return told and all(host.unit for host in cluster.endpoints)
+
+
+def _by_name(mesh: Mesh, cluster: Cluster, attributes: list[str]) -> bool:
     return "xds.cluster_name" in attributes and bool(mesh.world.owner(cluster.name))
 
 
@@ -86,6 +97,8 @@ def attributes_missing(mesh: Mesh) -> Iterator[Hit]:
         for name, lost in NEEDED.items():
             if name not in have and name.partition(".")[0] not in have:
                 yield Hit(guard["response_attributes"], guard.of, f"without {name} {lost}")
+        if guard.filter.policy:
+            continue  # it may not ask for more
         names = {"xds.cluster_name", "xds.upstream_host_metadata"}
         forwarded = tells_namespace(guard, "cluster_metadata_forwarding_namespaces")
         for name in sorted(names - set(have)):
@@ -153,6 +166,12 @@ def request_id_stripped(mesh: Mesh) -> Iterator[Hit]:
                 for entry in level["request_headers_to_remove"].items():
                     if entry.text().lower() == "x-request-id" and number + 1 < len(way.legs):
                         yield Hit(entry, leg.route.of)
+            for mutation in leg.manager.filters:
+                if not mutation.type.endswith(HEADER_MUTATION) or number + 1 == len(way.legs):
+                    continue
+                for rule in mutation.config.at("mutations", "request_mutations").items():
+                    if rule["remove"].text().lower() == "x-request-id":
+                        yield Hit(rule["remove"], leg.manager.of)
             manager = leg.manager.node
             if number == 0 and manager["generate_request_id"].value is False:
                 said = "a client that sends no id gets none"

@@ -135,7 +135,8 @@ def hold_impossible(mesh: Mesh) -> Iterator[Hit]:
     name = "send_body_without_waiting_for_header_response"
     for guard in mesh.guards:
         if guard.body == "STREAMED" and not guard.observes and not guard[name].flag():
-            yield Hit(guard[name], guard.of)
+            policy = "an EnvoyExtensionPolicy cannot hold: it wants shadowMode: true"
+            yield Hit(guard[name], guard.of, policy if guard.filter.policy else "")
 
 
 @THEME.check(
@@ -199,7 +200,7 @@ def message_timeout_long(mesh: Mesh) -> Iterator[Hit]:
 def max_message_timeout_missing(mesh: Mesh) -> Iterator[Hit]:
     for guard in mesh.guards:
         most = guard["max_message_timeout"]
-        if guard.observes or guard.body != "STREAMED":
+        if not guard.holds or guard.body != "STREAMED":
             continue
         if most.seconds(0) <= guard["message_timeout"].seconds(DEFAULT_MESSAGE_TIMEOUT):
             yield Hit(most, guard.of, "" if most else "unset")

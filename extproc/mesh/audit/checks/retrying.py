@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from extproc.mesh.audit.checks.sidecar import limit
 from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.matchers import matches_header
 from extproc.mesh.audit.node import Node
@@ -252,8 +253,6 @@ def marker_too_late(mesh: Mesh) -> Iterator[Hit]:
     "circuit_breakers:\n  thresholds:\n  - {max_requests: 100000, max_retries: 1000}",
 )
 def max_retries(mesh: Mesh) -> Iterator[Hit]:
-    from extproc.mesh.audit.checks.sidecar import limit
-
     for front in holding(mesh):
         cluster = front.cluster
         if cluster is None:

@@ -24,7 +24,12 @@ case(
     "remove",
 )
 case("marker-forgeable", both(lambda p: p.update(observability_mode=True)))
-case("client-headers-not-stripped", severity="info")
+case(
+    "client-headers-not-stripped",
+    drop(host, "request_headers_to_remove"),
+    "request_headers_to_remove",
+    severity="info",
+)
 case(
     "access-log-without-verdict", lambda c: manager(c, "unit_a").pop("access_log"), severity="info"
 )
@@ -75,6 +80,7 @@ case(
 )
 case("no-verified-fallback", settings=lambda s: s["units"][1].pop("verified"))
 case("sidecar-address", settings=lambda s: s["grpc"].update(address="127.0.0.1:18090"))
+case("worker-not-listed", settings=lambda s: s.update(server={"workers": 3}))
 case("unit-health-port", settings=lambda s: s["admin"].update(address="127.0.0.1:18091"))
 case("sidecar-tls", lambda c: sidecar(c).update(transport_socket=TLS))
 case("grpc-message-bytes", settings=lambda s: s["grpc"].update(max_message_bytes=4 << 20))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from tests.unit.audit.good import Config, check, cluster, host, listener, manager, processor, route
 from tests.unit.audit.layouts import aggregate
-from tests.unit.audit.spoilt.base import TLS, case, drop, endpoint, metadata_options, put, retry
+from tests.unit.audit.spoilt.base import (
+    TLS,
+    case,
+    drop,
+    endpoint,
+    extra_filter,
+    metadata_options,
+    put,
+    retry,
+)
 
 # ---- Health checks
 case("unit-health-missing", drop(cluster, "health_checks"), "health_checks", also=[])
@@ -128,6 +137,17 @@ case(
         manager(c, "unit_a").update(use_remote_address=True),
     ),
     label="made anew",
+)
+case(
+    "request-id-stripped",
+    extra_filter(
+        "extensions.filters.http.header_mutation.v3.HeaderMutation",
+        0,
+        "front",
+        mutations={"request_mutations": [{"remove": "x-request-id"}]},
+    ),
+    "request_mutations[0].remove",
+    label="by a filter",
 )
 case(
     "unit-not-named",
