@@ -55,6 +55,8 @@ class Hub:
         self._responses = 0
         self._news = asyncio.Event()
         self._changed = asyncio.Event()
+        self._alone = asyncio.Event()  # no worker is connected
+        self._alone.set()
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         services.sinks.append(self)
@@ -78,7 +80,10 @@ class Hub:
         ]
 
     async def drain(self, seconds: float) -> None:
-        """Ends. The workers have been ended before: there is nothing to wait for."""
+        """Ends, once the workers have told the last of it. A supervisor has ended them before; if
+        it was killed, they drain at the same time, for so many seconds at most."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._alone.wait(), seconds)
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -163,6 +168,10 @@ class Hub:
 
     def _count(self) -> None:
         self._services.metrics.processes.workers = len(self._links)
+        if self._links:
+            self._alone.clear()
+        else:
+            self._alone.set()
 
     def _take(self, link: _Connection, frame: frames.Frame) -> None:
         match frame:

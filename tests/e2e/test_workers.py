@@ -237,7 +237,7 @@ async def test_without_a_supervisor_all_drain_and_end_and_cut_nothing(gateway: M
     g = await gateway(paused(HEALTHY_STREAM, 6, reached, go), workers=2)
     asked = [asyncio.create_task(g.ask(stream=True)) for _ in range(4)]
     await held(g, 4)
-    pids = [g.pid(name) for name in ("worker-0", "worker-1")]
+    pids = [g.pid(name) for name in ("worker-0", "worker-1", "authority")]
     os.kill(g.process.pid, signal.SIGKILL)
     await asyncio.sleep(0.5)
     go.set()
@@ -248,6 +248,8 @@ async def test_without_a_supervisor_all_drain_and_end_and_cut_nothing(gateway: M
         return not any(is_running(pid) for pid in pids)
 
     await eventually(ended)
+    await g.serve()  # the authority heard the last of it
+    await g.counted("unit-a", clean=4)
 
 
 def is_running(pid: int) -> bool:
