@@ -353,7 +353,7 @@ def main() -> None:
         # A language must look natural also to a table that lacks it.
         return names.index(name) if name in names[1:] and rng.random() < 0.55 else -1
 
-    for passage in natural.passages(34_000, 11, found=found):
+    for passage in natural.passages(26_000, 11, found=found):
         skip = hide(language_of(passage.source))
         for window in windows(passage.text, 3, rng):
             add(window, 0, skip)

@@ -25,6 +25,8 @@ class WhitespaceLimits:
     mid: int = 400
     end: int = 160
     whole: int = 64
+    lines: int = 24
+    """Line ends up to where the text was cut off: no form leaves half a page empty."""
 
 
 class WhitespaceRunaway:
@@ -67,8 +69,11 @@ class WhitespaceRunaway:
             return None
         if self._blank == tail.total >= self._limits.whole:
             return self._found("nothing_else", self._limits.whole)
-        if self._blank >= self._limits.end and reason in CUT_OFF:
-            return self._found("tail", self._limits.end)
+        if reason in CUT_OFF and self._blank >= self._limits.lines:
+            if self._blank >= self._limits.end:
+                return self._found("tail", self._limits.end)
+            if tail.text[-self._blank :].count("\n") >= self._limits.lines:
+                return self._found("tail", self._limits.lines)
         return None
 
     def _found(self, reason: str, limit: int) -> Finding | None:

@@ -33,6 +33,10 @@ BULLETS = 3
 _CAMEL = re.compile(r"[a-z]\.?[A-Z][a-z]")
 _UNDERSCORED = re.compile(r"[A-Za-z0-9]_[A-Za-z0-9]")
 """One in four or five words with one, and these are names of code."""
+ATTRIBUTES = 2
+"""Values of attributes in a window, from which on it is markup."""
+LEFT = 160
+"""Characters beside the addresses of a window, below which they are most of it."""
 CELLS = 3
 """Joints of quoted cells in a window, from which on it is data, whatever the cells say."""
 MOST_NAMES = 0.3
@@ -103,6 +107,8 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         text = text.replace("\r\n", "\n").strip("\r")
     if "://" in text:
         text = _URL.sub(" ", text)
+        if len(text) < LEFT:
+            return None
     codes = points(text)
     size = codes.size
     kind = kinds(codes)
@@ -120,6 +126,7 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or text.count("@") >= ADDRESSES
         or text.count("://") >= ADDRESSES
         or text.count('","') + text.count('":"') >= CELLS
+        or text.count('="') >= ATTRIBUTES
         or len(_UNDERSCORED.findall(text)) * 24 >= counts[LOWER] + counts[UPPER]
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):

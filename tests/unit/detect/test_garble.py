@@ -36,6 +36,12 @@ def test_salad_is_corrupt_alone_and_after_good_text(text: str) -> None:
     assert streamed(PROSE + text + text, "length").kind is Kind.CORRUPT
 
 
+@pytest.mark.parametrize("ending", ["length", "stop"])
+def test_the_last_forty_tokens_are_judged_without_the_good_text_before(ending: str) -> None:
+    assert "salad.end" in names(streamed(PROSE * 2 + SALAD[:250], ending))
+    assert "salad.end" not in names(streamed(PROSE * 2 + PROSE[:250], ending))
+
+
 LANGUAGES = {
     "es": "La panadería de la esquina abre a las cinco, cuando la calle todavía está oscura. El "
     "panadero deja la puerta abierta para que salga el calor, y el olor llega hasta la plaza.",

@@ -297,3 +297,9 @@ def test_brackets_and_blanks_for_all_the_tokens_are_empty() -> None:
     assert "emptiness.bare" in names(events([blank, Finish(0, "stop"), Usage(46, 53)]))
     plain = Text(0, Channel.CONTENT, "{\n}")
     assert events([plain, Finish(0, "stop"), Usage(46, 53, 50)]).kind is Kind.CLEAN
+
+
+def test_half_an_empty_page_up_to_the_limit_is_corrupt() -> None:
+    assert "whitespace.tail" in names(whole(PROSE + "\n" * 30, "length"))
+    assert whole(PROSE + "\n" * 30, "stop").kind is not Kind.CORRUPT
+    assert whole(PROSE + "\n" * 6, "length").kind is Kind.CLEAN
