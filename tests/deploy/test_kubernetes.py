@@ -179,3 +179,30 @@ def test_the_network_policy_of_a_sidecar_closes_its_admin_port_alone(tmp_path: P
         for port in range(entry["port"], entry["endPort"] + 1)
     }
     assert set(range(1, 65536)) - open_to_all == {18081}
+
+
+@pytest.mark.parametrize("base", ["service", "sidecar"])
+def test_an_overlay_brings_its_own_configuration_and_image(base: str, tmp_path: Path) -> None:
+    """The example of docs/kubernetes.md."""
+    (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(GATEWAY))
+    (tmp_path / "extproc.yaml").write_text("units: [{id: my-unit}]\n")
+    parts = {"resources": ["service"]}
+    if base == "sidecar":
+        parts = {"resources": ["gateway.yaml"], "components": ["sidecar"]}
+    objects = build(
+        overlay(
+            tmp_path,
+            **parts,
+            namespace="gateways",
+            configMapGenerator=[
+                {"name": "semantic-extproc", "behavior": "replace", "files": ["extproc.yaml"]}
+            ],
+            images=[
+                {"name": "semantic-extproc", "newName": "registry.example.com/semantic-extproc"}
+            ],
+        )
+    )
+    assert "my-unit" in one(objects, "ConfigMap")["data"]["extproc.yaml"]
+    images = {entry["image"] for entry in containers(objects)}
+    assert images == {"registry.example.com/semantic-extproc:0.1.0"}
+    assert {entry["metadata"]["namespace"] for entry in objects} == {"gateways"}
