@@ -27,10 +27,10 @@ from extproc.outlets import Outlets
 from extproc.persistence import Persistence
 from extproc.probing import bands, make_prober, subjects
 from extproc.processor import Server, Services
+from extproc.pulse import Watchdog
 from extproc.reload import Reload
 from extproc.running import serve
 from extproc.signals.secret import secret
-from extproc.workers.pulse import Watchdog
 
 __all__ = ["Sidecar", "alone", "make_services"]
 

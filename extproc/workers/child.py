@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from extproc.workers.pulse import Pulses, Watchdog
+from extproc.pulse import Pulses, Watchdog
 
 log = logging.getLogger(__name__)
 

@@ -27,10 +27,10 @@ from pathlib import Path
 
 from extproc import logs
 from extproc.config import Settings
+from extproc.pulse import Pulses
 from extproc.reload import Reload
 from extproc.signals.processes import Processes
 from extproc.workers.child import AUTHORITY, Spec
-from extproc.workers.pulse import Pulses
 
 log = logging.getLogger(__name__)
 

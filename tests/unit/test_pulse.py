@@ -10,7 +10,7 @@ import time
 import pytest
 
 from extproc.logs import JsonFormatter
-from extproc.workers.pulse import BEAT_SECONDS, Pulses, Watchdog, places
+from extproc.pulse import BEAT_SECONDS, Pulses, Watchdog, places
 
 
 def hang(seconds: float) -> None:
