@@ -127,7 +127,7 @@ def measured_redis(units: int, sidecars: int, seconds: float) -> dict[str, float
                 admin = free_port()
                 config = home / f"{at}.yaml"
                 config.write_text(
-                    f'grpc: {{address: "127.0.0.1:{free_port()}"}}\n'
+                    f'server: {{workers: 1}}\ngrpc: {{address: "127.0.0.1:{free_port()}"}}\n'
                     f'admin: {{address: "127.0.0.1:{admin}"}}\n'
                     f"fleet: {{url: 'redis://127.0.0.1:{port}', instance: g{at}}}\n"
                     f"units: [{listed}]\nstore: {{path: {home / f'{at}.db'}}}\n"
