@@ -233,9 +233,15 @@ class SymbolSoup:
         if size < least:
             return None
         if 0.2 * size <= digits <= 0.9 * size:
-            counts = [len(pattern.findall(text)) for pattern in _WELDS]
+            found = [pattern.findall(text) for pattern in _WELDS]
+            counts = [len(places) for places in found]
             total = sum(counts)
-            if sum(count >= 2 for count in counts) >= 2 and total >= welds * size:
+            # One and the same weld again and again is an escape of some format.
+            if (
+                len(set(found[0])) != 1
+                and sum(count >= 2 for count in counts) >= 2
+                and total >= welds * size
+            ):
                 words = re.findall(r"[A-Za-z]{2,}", text)
                 if len(set(words)) <= max(4, 0.3 * len(words)):
                     return self._found("numbers", total, round(welds * size, 1))
