@@ -11,7 +11,8 @@ from typing import ClassVar
 from extproc.detect.asked import NOTHING_ASKED, Asked
 from extproc.detect.detector import CUT_OFF, POLICY_ENDINGS, Setting
 from extproc.detect.finding import Finding, Weight, shape_of
-from extproc.detect.repetition import SEPARATORS, data_before
+from extproc.detect.repeated import SEPARATORS
+from extproc.detect.repetition import data_before
 from extproc.detect.tail import Tail
 
 DATA = 6

@@ -30,6 +30,7 @@ _NO_OBJECT = frozenset(("of", "and", "to", "by", "or", "is", "was"))
 
 _TOKEN = re.compile(r"\w+|[^\w\s]+")
 
+_DIGIT = re.compile("[0-9]")
 _AFTER_DIGIT = re.compile(r"(?<=\d)[a-z]{3,}")
 _BEFORE_DIGIT = re.compile(r"[a-z]{3,}(?=\d)")
 """Units stand after digits, numbered names before them; no word again and again does both."""
@@ -210,9 +211,12 @@ class SymbolSoup:
     def feed(self, tail: Tail, fresh: int) -> Finding | None:
         if self._done or tail.total < 40:
             return None
-        return self._judge(tail.text[-self.WINDOW :]) or self._judge(tail.text[-self.SHORT :])
+        text = tail.text[-self.WINDOW :]
+        return self._welded(text) or self._judge(text) or self._judge(text[-self.SHORT :])
 
-    def _judge(self, text: str) -> Finding | None:
+    def _welded(self, text: str) -> Finding | None:
+        if not _DIGIT.search(text):
+            return None
         digits = sum(map(text.count, "0123456789"))
         # Capitals make numbers and words the parts of mangled names, and of encodings.
         if digits >= 0.12 * len(text) and sum(map(str.isupper, text)) <= 0.04 * len(text):
@@ -224,6 +228,9 @@ class SymbolSoup:
             welded = sum(n for word, n in both.items() if n >= 2 and not _HEX.issuperset(word))
             if welded >= self.WELDED and len(before) <= 2 * welded:
                 return self._found("numbers", welded, self.WELDED)
+        return None
+
+    def _judge(self, text: str) -> Finding | None:
         letters = sum(map(text.count, "etaoinsr"))
         if letters > 0.25 * len(text):
             return None
@@ -232,10 +239,17 @@ class SymbolSoup:
         welds, low_share, least_signs, least = self._limits
         if size < least:
             return None
+        digits = sum(map(solid.count, "0123456789"))
         if 0.2 * size <= digits <= 0.9 * size:
-            counts = [len(pattern.findall(text)) for pattern in _WELDS]
+            found = [pattern.findall(text) for pattern in _WELDS]
+            counts = [len(places) for places in found]
             total = sum(counts)
-            if sum(count >= 2 for count in counts) >= 2 and total >= welds * size:
+            # One and the same weld again and again is an escape of some format.
+            if (
+                len(set(found[0])) not in (1, 2)
+                and sum(count >= 2 for count in counts) >= 2
+                and total >= welds * size
+            ):
                 words = re.findall(r"[A-Za-z]{2,}", text)
                 if len(set(words)) <= max(4, 0.3 * len(words)):
                     return self._found("numbers", total, round(welds * size, 1))

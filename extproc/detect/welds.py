@@ -15,7 +15,7 @@ from extproc.detect.finding import Finding, Weight
 from extproc.detect.tail import Tail
 
 _WELD = re.compile(
-    r"(?<![\w'’./-])(that|which|because|between|would|could|should|their|they|those|these|before"
+    r"(that|which|because|between|would|could|should|their|they|those|these|before"
     r"|through|while|when|and|from|with|this)([a-z]{3,14})(?![\w'’./(=-])"
 )
 _WORDS = re.compile(
@@ -75,6 +75,9 @@ class Welds:
         window = tail.text[-fresh - self.OVERLAP :]
         edge = len(window) - fresh
         for match in _WELD.finditer(window):
+            start = match.start()
+            if start and (window[start - 1].isalnum() or window[start - 1] in "_'’./-"):
+                continue
             # A word that the block's end may have cut belongs to the next block.
             if match.end() <= edge - 1 or (match.end() == len(window) and fresh == self.stride):
                 continue

@@ -127,11 +127,11 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
         or text.count("://") >= ADDRESSES
         or text.count('","') + text.count('":"') >= CELLS
         or text.count('="') >= ATTRIBUTES
-        or len(_UNDERSCORED.findall(text)) * 24 >= counts[LOWER] + counts[UPPER]
+        or ("_" in text and len(_UNDERSCORED.findall(text)) * 24 >= counts[LOWER] + counts[UPPER])
         or signs > MOST_SIGNS * (size - counts[SPACE] - counts[NEWLINE])
     ):
         return None
-    if _records(text):
+    if counts[NEWLINE] >= RECORDS and _records(text):
         return None
     spoken = _WORD.findall(text.lower())
     n = max(1, len(spoken))
@@ -222,13 +222,13 @@ def features(text: str, tables: Tables, skip: int = -1) -> Array | None:
 
 def _records(text: str) -> bool:
     """Whether the lines begin alike, or end alike, most of them: records of some format."""
-    lines = [line.split() for line in text.split("\n")[1:] if line.strip()]
+    lines = [line for line in text.split("\n")[1:] if line.strip()]
     if len(lines) < RECORDS:
         return False
-    return any(
-        most >= RECORDS - 1 and most >= 0.5 * len(lines)
-        for most in (max(Counter(line[at] for line in lines).values()) for at in (0, -1))
-    )
+    begins = Counter(line.split(None, 1)[0] for line in lines)
+    ends = Counter(line.rsplit(None, 1)[-1] for line in lines)
+    most = max(*begins.values(), *ends.values())
+    return most >= RECORDS - 1 and most >= 0.5 * len(lines)
 
 
 def _pairs(spoken: list[str], tables: Tables) -> tuple[int, int, int, int]:

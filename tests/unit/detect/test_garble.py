@@ -273,7 +273,8 @@ def test_words_welded_between_numbers_are_soup_and_encodings_are_not(seed: int) 
     assert whole("".join(rng.choice(tokens) for _ in range(260)), "length").kind is Kind.CORRUPT
     raw = rng.randbytes(400)
     columns = "".join(f"col{i},{i}min;" for i in range(80))
-    for healthy in (raw.hex(), base64.b32encode(raw).decode().lower(), columns):
+    roff = "".join(f"{byte}\\[char46]" for byte in raw)
+    for healthy in (roff, raw.hex(), base64.b32encode(raw).decode().lower(), columns):
         assert "symbols.numbers" not in names(whole(healthy))
 
 
