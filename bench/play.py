@@ -12,6 +12,9 @@ import uvloop
 from bench.messages import headers_message
 from bench.servers import Server
 
+PER_CHANNEL = 100
+"""Streams of one connection, at most."""
+
 METHOD = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 
 
@@ -42,18 +45,27 @@ async def play(channel: Any, messages: list[bytes], delays: list[float] | None =
     call.cancel()
 
 
+def _channels(port: int, streams: int) -> list[Any]:
+    """Connections of their own, as Envoy's threads have; one cannot carry thousands of streams."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    count = -(-streams // PER_CHANNEL)
+    return [grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) for _ in range(count)]
+
+
 async def _load(port: int, bodies: list[bytes], streams: int, concurrency: int) -> list[float]:
     messages = [headers_message(), *bodies]
     delays: list[float] = []
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        await asyncio.wait_for(channel.channel_ready(), 30)
-        gate = asyncio.Semaphore(concurrency)
+    channels = _channels(port, concurrency)
+    await asyncio.wait_for(channels[0].channel_ready(), 30)
+    gate = asyncio.Semaphore(concurrency)
 
-        async def one() -> None:
-            async with gate:
-                await play(channel, messages, delays)
+    async def one(number: int) -> None:
+        async with gate:
+            await play(channels[number % len(channels)], messages, delays)
 
-        await asyncio.gather(*(one() for _ in range(streams)))
+    await asyncio.gather(*(one(number) for number in range(streams)))
+    for channel in channels:
+        await channel.close()
     return delays
 
 
@@ -69,18 +81,17 @@ def cost(server: Server, bodies: list[bytes], streams: int, concurrency: int = 1
     return server.cpu - before
 
 
-async def _open(port: int, bodies: list[bytes], streams: int) -> list[Any]:
-    channel: Any = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+async def _open(channels: list[Any], bodies: list[bytes], streams: int) -> list[Any]:
     messages = [headers_message(), *bodies]
     calls = []
-    for _ in range(streams):
-        call = channel.stream_stream(METHOD)()
+    for number in range(streams):
+        call = channels[number % len(channels)].stream_stream(METHOD)()
         for message in messages:
             await call.write(message)
         for _ in messages:
             await call.read()
         calls.append(call)
-    return [channel, *calls]
+    return calls
 
 
 def memory(server: Server, bodies: list[bytes], streams: int) -> float:
@@ -88,11 +99,13 @@ def memory(server: Server, bodies: list[bytes], streams: int) -> float:
 
     async def measure() -> float:
         before = server.memory
-        channel, *calls = await _open(server.port, bodies, streams)
+        channels = _channels(server.port, streams)
+        calls = await _open(channels, bodies, streams)
         grown = server.memory - before
         for call in calls:
             call.cancel()
-        await channel.close()
+        for channel in channels:
+            await channel.close()
         return grown / streams
 
     return uvloop.run(measure())
