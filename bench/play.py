@@ -15,14 +15,25 @@ from bench.servers import Server
 PER_CHANNEL = 100
 """Streams of one connection, at most."""
 
+RAMP = 0.0005
+"""Seconds from one opening to the next: grpc.aio's client does not open thousands at once."""
+
 METHOD = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 
 
-async def play(channel: Any, messages: list[bytes], delays: list[float] | None = None) -> None:
-    """One stream, message by message, as Envoy does after the hold: each waits for its answer."""
+async def play(
+    channel: Any,
+    messages: list[bytes],
+    delays: list[float] | None = None,
+    together: asyncio.Barrier | None = None,
+) -> None:
+    """One stream, message by message, as Envoy does after the hold: each waits for its answer.
+    ``together``: it goes on once all are open."""
     call = channel.stream_stream(METHOD)()
     await call.write(messages[0])
     await call.write(messages[1])
+    if together is not None:
+        await together.wait()
     owed = 2  # the headers' answer may be held until a few body messages are there
     answered = 0
     for message in messages[2:]:
@@ -58,10 +69,13 @@ async def _load(port: int, bodies: list[bytes], streams: int, concurrency: int) 
     channels = _channels(port, concurrency)
     await asyncio.wait_for(channels[0].channel_ready(), 30)
     gate = asyncio.Semaphore(concurrency)
+    together = asyncio.Barrier(streams) if streams == concurrency else None
 
     async def one(number: int) -> None:
         async with gate:
-            await play(channels[number % len(channels)], messages, delays)
+            if together is not None:
+                await asyncio.sleep(number * RAMP)
+            await play(channels[number % len(channels)], messages, delays, together)
 
     await asyncio.gather(*(one(number) for number in range(streams)))
     for channel in channels:

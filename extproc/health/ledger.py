@@ -71,20 +71,25 @@ class Ledger(Word):
             host.corrupt += 1
             track.clean_run = 0
             return changes + self._corrupt(response)
-        changes += self.began_well(response.request_id, response.unit, response.at)
+        later = response.attempt > 1
+        changes += self.began_well(response.request_id, response.unit, response.at, later)
         if not host.drained:
             changes += self._not_corrupt(response, track)
         return changes
 
-    def began_well(self, request_id: str, unit: str, at: float) -> list[Change]:
-        """``unit`` answered well, so far, what another may have answered badly: that one pays."""
+    def began_well(self, request_id: str, unit: str, at: float, later: bool = True) -> list[Change]:
+        """``unit`` answered well, so far, what another may have answered badly: that one pays.
+        ``later``: it was not the first to be asked."""
         if not request_id:
             return []
         first = self._pairs.meet(request_id, unit)
         if first is not None:
             self.pairs["one"] += 1
             return self._charge(first._replace(at=at), paired=True)
-        return self._asked_again(request_id, unit, at) or []
+        changes = self._asked_again(request_id, unit, at)
+        if changes is None and later:
+            self._pairs.came_early(request_id, unit, at)
+        return changes or []
 
     def tick(self, at: float) -> list[Change]:
         """Charges what waited in vain for another attempt, and ends what was verified for a time.
@@ -166,6 +171,9 @@ class Ledger(Word):
             return []
         if not (response.marked and response.request_id):
             return self._charge(response, paired=False)
+        if self._pairs.answered_early(response.request_id, response.unit):
+            self.pairs["one"] += 1
+            return self._charge(response, paired=True)
         changes = self._asked_again(response.request_id, response.unit, response.at)
         if changes is not None:
             return changes  # the same request to the same unit: it says nothing twice

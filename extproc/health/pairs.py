@@ -2,7 +2,8 @@
 
 A corrupt beginning is retried on another unit, so what that one answers tells whom to charge. The
 charge waits for it, but not long: an attempt that does not come charges as well. Where no other
-unit is left the same one is asked again, and nothing more is to be waited for.
+unit is left the same one is asked again, and nothing more is to be waited for. Of two attempts that
+two workers read, the second may be told of first.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Pairs(Generic[Waiting]):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._waiting: OrderedDict[str, tuple[float, str, Waiting]] = OrderedDict()
+        self._early: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -41,6 +43,20 @@ class Pairs(Generic[Waiting]):
         del self._waiting[request_id]
         return found[2]
 
+    def came_early(self, request_id: str, unit: str, at: float) -> None:
+        """A later attempt answered well, and no first one is known yet."""
+        self._early[request_id] = (at, unit)
+        if len(self._early) > self.MAX_WAITING:
+            self._early.popitem(last=False)
+
+    def answered_early(self, request_id: str, unit: str) -> bool:
+        """Whether another unit's later attempt has answered well already."""
+        found = self._early.get(request_id)
+        if found is None or found[1] == unit:
+            return False
+        del self._early[request_id]
+        return True
+
     def again(self, request_id: str, unit: str) -> Waiting | None:
         """The earlier attempt on the same unit, which then waits in vain."""
         found = self._waiting.get(request_id)
@@ -52,6 +68,11 @@ class Pairs(Generic[Waiting]):
     def overdue(self, at: float) -> list[Waiting]:
         """Those that waited long enough. A clock that jumped back ends all waiting."""
         out = []
+        while self._early:
+            request_id, (since, _) = next(iter(self._early.items()))
+            if 0 <= at - since < self.seconds:
+                break
+            del self._early[request_id]
         while self._waiting:
             request_id, (since, _, what) = next(iter(self._waiting.items()))
             if 0 <= at - since < self.seconds:

@@ -70,6 +70,22 @@ def test_a_second_attempt_that_begins_well_need_not_end_to_be_heard() -> None:
     assert t.state("a") is State.QUARANTINE
 
 
+def test_a_second_attempt_may_be_told_of_first() -> None:
+    t = Traffic(pair_seconds=5.0)
+    for number in range(3):
+        if number % 2:
+            t.ledger.began_well(f"r{number}", "b", t.now)
+        else:
+            t.answer("b", Kind.CLEAN, request_id=f"r{number}", attempt=2)
+        t.answer("a", Kind.CORRUPT, request_id=f"r{number}", attempt=1, marked=True)
+    assert t.state("a") is State.QUARANTINE
+    assert t.ledger.pairs == {"one": 3}
+    t.answer("b", Kind.CLEAN, request_id="old", attempt=2)
+    t.ledger.tick(t.now + 5.0)
+    t.answer("a", Kind.CORRUPT, request_id="old", attempt=1, marked=True)
+    assert t.ledger.pairs == {"one": 3}, "what came early is not kept for ever"
+
+
 def test_a_second_attempt_that_never_comes_charges_after_a_while() -> None:
     t = Traffic(pair_seconds=5.0)
     for number in range(3):
