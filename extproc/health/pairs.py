@@ -66,16 +66,17 @@ class Pairs(Generic[Waiting]):
         return found[2]
 
     def overdue(self, at: float) -> list[Waiting]:
-        """Those that waited long enough. A clock that jumped back ends all waiting."""
+        """Those that waited long enough. A clock that jumped back ends all waiting; a little is none:
+        workers tell of answers in the order in which they end."""
         out = []
         while self._early:
             request_id, (since, _) = next(iter(self._early.items()))
-            if 0 <= at - since < self.seconds:
+            if abs(at - since) < self.seconds:
                 break
             del self._early[request_id]
         while self._waiting:
             request_id, (since, _, what) = next(iter(self._waiting.items()))
-            if 0 <= at - since < self.seconds:
+            if abs(at - since) < self.seconds:
                 break
             del self._waiting[request_id]
             out.append(what)

@@ -86,6 +86,18 @@ def test_a_second_attempt_may_be_told_of_first() -> None:
     assert t.ledger.pairs == {"one": 3}, "what came early is not kept for ever"
 
 
+def test_answers_told_out_of_order_end_no_waiting() -> None:
+    ledger = Ledger(UNITS)
+    first = Response("a", "r1", "short", "h", Kind.CORRUPT, (), "id", 9.0, marked=True, attempt=1)
+    ledger.record(first)
+    ledger.record(Response("b", "r1", "short", "h", Kind.CLEAN, (), "other", 8.9, attempt=1))
+    assert not ledger.pairs
+    ledger.began_well("id", "b", 9.1)
+    ledger.began_well("next", "b", 9.2)
+    ledger.record(first._replace(request_id="next", at=9.0))
+    assert ledger.pairs == {"one": 2}
+
+
 def test_a_second_attempt_that_never_comes_charges_after_a_while() -> None:
     t = Traffic(pair_seconds=5.0)
     for number in range(3):
