@@ -66,8 +66,8 @@ class Pairs(Generic[Waiting]):
         return found[2]
 
     def overdue(self, at: float) -> list[Waiting]:
-        """Those that waited long enough. A clock that jumped back ends all waiting; a little is none:
-        workers tell of answers in the order in which they end."""
+        """Those that waited long enough. A clock that jumped back ends all waiting; by less than
+        ``seconds`` it did not: workers tell of answers as these end."""
         out = []
         while self._early:
             request_id, (since, _) = next(iter(self._early.items()))
