@@ -222,7 +222,12 @@ class Exchange:
             self._marked = True
             self._services.metrics.marked.labels(unit).inc()
         return replies.headers_reply(
-            unit, release, self._state.value, self.corrupt, self._headers.marked
+            unit,
+            release,
+            self._state.value,
+            self.corrupt,
+            self._headers.marked,
+            self._metadata() if self.corrupt else (),
         )
 
     def last_reply(self) -> bytes:

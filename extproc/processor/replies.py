@@ -52,8 +52,11 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 @lru_cache(maxsize=4096)
-def headers_reply(unit: str, release: str, state: str, corrupt: bool, spoofed: bool) -> bytes:
-    """The answer to response headers: annotations, the marker, or its removal."""
+def headers_reply(
+    unit: str, release: str, state: str, corrupt: bool, spoofed: bool, metadata: Metadata = ()
+) -> bytes:
+    """The answer to response headers: annotations, the marker, or its removal. ``metadata`` goes
+    with it where nothing may follow: a retry resets the stream that is marked."""
     mutation = pb.HeaderMutation()
     pairs = [(UNIT, unit), (RELEASE, release), (STATE, state)]
     if corrupt:
@@ -71,11 +74,10 @@ def headers_reply(unit: str, release: str, state: str, corrupt: bool, spoofed: b
         else:
             mutation.remove_headers.append(key)  # an upstream's own would be taken for ours
     common = pb.CommonResponse(header_mutation=mutation)
-    return bytes(
-        pb.ProcessingResponse(
-            response_headers=pb.HeadersResponse(response=common)
-        ).SerializeToString()
-    )
+    reply = pb.ProcessingResponse(response_headers=pb.HeadersResponse(response=common))
+    if metadata:
+        reply.dynamic_metadata.CopyFrom(_struct(metadata))
+    return bytes(reply.SerializeToString())
 
 
 @lru_cache(maxsize=4096)
