@@ -134,9 +134,11 @@ def policy_problems(policy: Policy) -> list[str]:
     problems = []
     if unknown := sorted(policy.off - ALL.keys()):
         problems.append(f"no such detector: {', '.join(unknown)}; known: {', '.join(ALL)}")
-    reasons = {entry.name: reason_names(entry) for entry in entries()}
+    named = policy.hints | policy.ordinary
+    # Descriptions are read only for a policy that names reasons: most name none.
+    reasons = {entry.name: reason_names(entry) for entry in entries()} if named else {}
     reasons[COMBINATION] = ["garble"]
-    for name in sorted(policy.hints | policy.ordinary):
+    for name in sorted(named):
         detector, _, reason = name.partition(".")
         if detector not in reasons:
             problems.append(f"no such detector: {detector}; known: {', '.join(reasons)}")
