@@ -9,9 +9,10 @@ two workers read, the second may be told of first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Waiting = TypeVar("Waiting")
+Entry = TypeVar("Entry", bound=tuple[Any, ...])
 
 
 class Pairs(Generic[Waiting]):
@@ -68,16 +69,16 @@ class Pairs(Generic[Waiting]):
     def overdue(self, at: float) -> list[Waiting]:
         """Those that waited long enough. A clock that jumped back ends all waiting; by less than
         ``seconds`` it did not: workers tell of answers as these end."""
-        out = []
-        while self._early:
-            request_id, (since, _) = next(iter(self._early.items()))
-            if abs(at - since) < self.seconds:
+        self._expired(self._early, at)
+        return [what for _, _, what in self._expired(self._waiting, at)]
+
+    def _expired(self, entries: OrderedDict[str, Entry], at: float) -> list[Entry]:
+        # Entries begin with the time at which they came, and stand in that order.
+        out: list[Entry] = []
+        while entries:
+            request_id, entry = next(iter(entries.items()))
+            if abs(at - entry[0]) < self.seconds:
                 break
-            del self._early[request_id]
-        while self._waiting:
-            request_id, (since, _, what) = next(iter(self._waiting.items()))
-            if abs(at - since) < self.seconds:
-                break
-            del self._waiting[request_id]
-            out.append(what)
+            del entries[request_id]
+            out.append(entry)
         return out
