@@ -19,7 +19,7 @@ class ChannelText:
     called as often less as their strides are longer.
     """
 
-    __slots__ = ("_blocks", "_deltas", "_found", "_groups", "_pending", "_tail")
+    __slots__ = ("_blocks", "_deltas", "_found", "_groups", "_pending", "_tail", "unread")
 
     def __init__(
         self,
@@ -36,33 +36,38 @@ class ChannelText:
         self._tail = Tail()
         self._pending = ""
         self._blocks = 0
+        self.unread = 0
+        """Tokens of the pieces that ``feed`` was given and has not come to yet."""
 
     @property
     def end(self) -> str:
         """The last characters read, some thousand at most."""
         return self._tail.text + self._pending
 
-    def feed(self, text: str, tokens: int) -> None:
-        """Takes the next piece."""
-        tail = self._tail
+    def feed(self, texts: Sequence[str], tokens: int) -> None:
+        """Takes the next pieces, of ``tokens`` each."""
+        tail, watchers, pending = self._tail, self._deltas, self._pending
         if tokens:
-            tail.deltas += 1
             tail.whole = False
-        for watcher in self._deltas:
-            if (finding := watcher.delta(tail, text, tokens)) is not None:
-                self._found(finding)
-        pending, start = self._pending, 0
-        if pending:
+        self.unread = tokens * len(texts)
+        for text in texts:
+            self.unread -= tokens
+            if tokens:
+                tail.deltas += 1
+            for watcher in watchers:
+                if (finding := watcher.delta(tail, text, tokens)) is not None:
+                    self._found(finding)
             start = BLOCK - len(pending)
-            pending += text[:start]
-            if len(pending) < BLOCK:
-                self._pending = pending
-                return
-            self._block(pending)
-        while start + BLOCK <= len(text):
-            self._block(text[start : start + BLOCK])
-            start += BLOCK
-        self._pending = text[start:]
+            if start > len(text):
+                pending += text
+            else:
+                self._pending = ""
+                self._block(pending + text[:start])
+                while start + BLOCK <= len(text):
+                    self._block(text[start : start + BLOCK])
+                    start += BLOCK
+                pending = text[start:]
+            self._pending = pending
 
     def finish(self, reason: str, completion_tokens: int) -> None:
         """Takes the end. ``completion_tokens`` is -1 unless all of them are of this text."""

@@ -79,7 +79,8 @@ class EventDetector(Protocol):
 
     name: ClassVar[str]
     reads: Collection[type[Event] | Channel]
-    """The kinds of event it wants; for ``Text``, the channels."""
+    """The kinds of event it wants; for ``Text``, the channels. Pieces of text that came one after
+    another may be given as one: what it finds may not depend on where they were cut."""
 
     def feed(self, event: Event) -> Finding | None:
         """A finding as soon as the events so far prove it."""

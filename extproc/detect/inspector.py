@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 from extproc.detect.asked import Asked
 from extproc.detect.beginning import Beginning
 from extproc.detect.catalogue import Catalogue, make_catalogue
 from extproc.detect.channel import ChannelText
 from extproc.detect.combination import two_hints_fit
-from extproc.detect.detector import Ending, EventDetector, Setting
+from extproc.detect.detector import Ending, Setting
 from extproc.detect.excuses import excused
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
-from extproc.wire import Channel, Event, Finish, RequestFacts, Scores, Text, ToolCall, Usage, Vector
+from extproc.wire import (
+    Channel,
+    Event,
+    Finish,
+    RequestFacts,
+    Scores,
+    Text,
+    Texts,
+    ToolCall,
+    Usage,
+    Vector,
+)
 
 _DEFAULT = make_catalogue()
 
@@ -63,10 +76,7 @@ class Inspector:
         request = request or RequestFacts()
         self._setting = Setting(request, Channel.CONTENT, Asked(request))
         self._event_detectors = catalogue.event_detectors(self._setting)
-        self._readers: dict[type[Event] | Channel, list[EventDetector]] = {}
-        for detector in self._event_detectors:
-            for kind in detector.reads:
-                self._readers.setdefault(kind, []).append(detector)
+        self._readers = _readers(tuple([detector.reads for detector in self._event_detectors]))
         self._channels: dict[tuple[int, Channel, int], ChannelText] = {}
         self._ending = Ending()
         self._beginning = Beginning()
@@ -92,7 +102,12 @@ class Inspector:
             if type(event) is Text:
                 self._ending.readable = True
                 self._text(event)
-            elif type(event) is Finish:
+                continue
+            if type(event) is Texts:
+                self._ending.readable = True
+                self._texts(event)
+                continue
+            if type(event) is Finish:
                 self._ending.readable = True
                 self._ending.reasons[event.choice] = event.reason
             elif type(event) is Usage:
@@ -100,9 +115,7 @@ class Inspector:
                 ending.completion_tokens = max(ending.completion_tokens, event.completion_tokens)
             elif type(event) in (Vector, Scores, ToolCall):
                 self._ending.readable = True
-            for detector in self._readers.get(type(event), ()):
-                if (finding := detector.feed(event)) is not None:
-                    self._found(finding)
+            self._event(event, type(event))
 
     def close(self) -> None:
         """Nothing more is read: lets go of the text. What was found may still be read. Without it
@@ -137,24 +150,34 @@ class Inspector:
             kind = Kind.CLEAN
         return Verdict(kind, tuple(self.findings), self.first_token)
 
+    def _event(self, event: Event, kind: type[Event] | Channel) -> None:
+        for place in self._readers.get(kind, ()):
+            if (finding := self._event_detectors[place].feed(event)) is not None:
+                self._found(finding)
+
     def _text(self, event: Text) -> None:
         self.tokens += event.tokens
-        text = event.text
-        for detector in self._readers.get(event.channel, ()):
-            if (finding := detector.feed(event)) is not None:
-                self._found(finding)
-        if not text:
-            return
-        if not self._beginning.ordinary:
-            self._beginning.feed(text)
-        key = event[0], event[1], event[4]
+        self._event(event, event.channel)
+        if event.text:
+            self._pieces((event[0], event[1], event[4]), (event.text,), event.tokens)
+
+    def _texts(self, event: Texts) -> None:
+        self.tokens += event.tokens * len(event.texts)
+        self._event(event.joined(), event.channel)
+        self._pieces((event[0], event[1], event[4]), event.texts, event.tokens)
+
+    def _pieces(self, key: tuple[int, Channel, int], texts: tuple[str, ...], tokens: int) -> None:
+        beginning = self._beginning
+        if not beginning.ordinary:
+            for text in texts:
+                beginning.feed(text)
         channel = self._channels.get(key)
         if channel is None:
             if len(self._channels) == self.MAX_CHANNELS:
                 return
-            channel = self._channels[key] = self._open(event.channel)
+            channel = self._channels[key] = self._open(key[1])
         self._last = channel
-        channel.feed(text, event.tokens)
+        channel.feed(texts, tokens)
 
     def _open(self, channel: Channel) -> ChannelText:
         setting = self._setting
@@ -177,4 +200,17 @@ class Inspector:
             self.corrupt = True
             self.first_token = self.tokens
             if self._last is not None:
+                self.first_token -= self._last.unread
                 self.judged = self._last.end
+
+
+@lru_cache(maxsize=64)
+def _readers(
+    reads: tuple[Collection[type[Event] | Channel], ...],
+) -> Mapping[type[Event] | Channel, tuple[int, ...]]:
+    # For each kind of event the places of the detectors that read it: the same for most responses.
+    places: dict[type[Event] | Channel, tuple[int, ...]] = {}
+    for place, kinds in enumerate(reads):
+        for kind in kinds:
+            places[kind] = (*places.get(kind, ()), place)
+    return MappingProxyType(places)

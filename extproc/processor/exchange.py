@@ -179,9 +179,7 @@ class Exchange:
         if not self.inspecting or reader is None or inspector is None:
             return
         try:
-            events = reader.feed(waiting[0]) if waiting else []
-            for data in waiting[1:]:
-                events += reader.feed(data)
+            events = reader.feed(b"".join(waiting))
             if ended:
                 events += reader.finish()
             inspector.feed(events)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._|:/@+=-]{0,126}[A-Za-z0-9])?")
 """Unit ids, releases and host names: safe as a header value, a metric label and an HTTP Host."""
+
+_LONGEST = 128
 
 UNKNOWN = "unknown"
 """The id under which responses are counted whose unit nobody named."""
@@ -51,4 +54,10 @@ class Serving(NamedTuple):
 
 def safe(value: object) -> str:
     """``value`` if it may serve as an id, else "". Metadata can hold anything."""
-    return value if isinstance(value, str) and ID.fullmatch(value) else ""
+    return value if isinstance(value, str) and len(value) <= _LONGEST and _is_id(value) else ""
+
+
+@lru_cache(maxsize=4096)
+def _is_id(value: str) -> bool:
+    # Ids are few and come with every response.
+    return ID.fullmatch(value) is not None

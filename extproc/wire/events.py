@@ -6,6 +6,7 @@ cheap to make on the message path, immutable, comparable in tests.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -70,6 +71,27 @@ class Text(NamedTuple):
     text: str
     tokens: int = 0
     part: int = 0
+
+
+class Texts(NamedTuple):
+    """Pieces of one place that came one after another, none of them empty: for each a ``Text``
+    with ``tokens``, said at once."""
+
+    choice: int
+    channel: Channel
+    texts: tuple[str, ...]
+    tokens: int = 0
+    part: int = 0
+
+    def each(self) -> Iterator[Text]:
+        """The pieces as events of their own."""
+        for text in self.texts:
+            yield Text(self.choice, self.channel, text, self.tokens, self.part)
+
+    def joined(self) -> Text:
+        """The pieces as one."""
+        tokens = self.tokens * len(self.texts)
+        return Text(self.choice, self.channel, "".join(self.texts), tokens, self.part)
 
 
 class ToolCall(NamedTuple):
@@ -220,6 +242,7 @@ class Ended(NamedTuple):
 Event: TypeAlias = (
     Status
     | Text
+    | Texts
     | ToolCall
     | Logprobs
     | Vector

@@ -88,13 +88,11 @@ class Reader:
         if self._stopped or not data:
             return out
         if self._decoding is None:
-            template = self._template
-            if template is not None and (text := template.read(data)) is not None:
-                parser = self._parser
-                if type(parser) is SSEParser and parser.between:
-                    out.append(text)
-                    return out
-            self._feed(data, out)
+            template, parser = self._template, self._parser
+            if template is not None and type(parser) is SSEParser and parser.between:
+                data = template.read(data, out)
+            if data:
+                self._feed(data, out)
             return out
         try:
             for piece in self._decoding.feed(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from extproc.wire.dialects import DIALECTS, Dialect
@@ -65,6 +66,8 @@ _FRAMINGS = {
     "application/x-subrip": Framing.TEXT,
 }
 
+_SHORT = 256
+
 
 def _framing(content_type: str) -> Framing | None:
     media = content_type.partition(";")[0].strip().lower()
@@ -94,6 +97,8 @@ class Router:
         if unknown:
             raise ValueError(f"no such dialect: {', '.join(unknown)}; known: {', '.join(DIALECTS)}")
         self._own = _longest_first(paths)
+        # The same few paths come with every response; a long one is a client's own.
+        self._met = lru_cache(maxsize=512)(self._find)
         self._known = _longest_first(PATHS)
 
     def route(self, path: str, content_type: str) -> Route | None:
@@ -101,6 +106,10 @@ class Router:
 
         A path that is not known gets the dialect ``auto``, unless its body is declared as text.
         """
+        short = len(path) + len(content_type) <= _SHORT
+        return (self._met if short else self._find)(path, content_type)
+
+    def _find(self, path: str, content_type: str) -> Route | None:
         framing = _framing(content_type)
         if framing is None:
             return None

@@ -8,12 +8,10 @@ with that text. ``learn`` proves it by reading the template with another text in
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from extproc.wire.dialects import Dialect
-from extproc.wire.events import Event, Text
+from extproc.wire.events import Event, Text, Texts
 
 _PROBE = "another t\u00e9xt \u4e2d"
 
@@ -21,12 +19,12 @@ _PROBE = "another t\u00e9xt \u4e2d"
 class Template:
     """Bytes before and after the hole, and the event that a text in it makes."""
 
-    __slots__ = ("_channel", "_choice", "_head", "_least", "_part", "_tail", "_tokens")
+    __slots__ = ("_channel", "_choice", "_head", "_joint", "_part", "_tail", "_tokens")
 
     def __init__(self, head: bytes, tail: bytes, event: Text) -> None:
         self._head = head
         self._tail = tail
-        self._least = len(head) + len(tail)
+        self._joint = tail + head
         self._choice, self._channel, _, self._tokens, self._part = event
 
     def makes(self, event: Event) -> bool:
@@ -37,18 +35,43 @@ class Template:
             self._part,
         )
 
-    def read(self, chunk: bytes) -> Text | None:
-        """The event of one whole SSE message, when it fits; None when it has to be parsed."""
+    def read(self, data: bytes, out: list[Event]) -> bytes:
+        """Reads the whole SSE messages at the start of ``data`` that fit, and returns what is left
+        to be parsed: all of it when none fits. ``data`` begins with a message."""
         head, tail = self._head, self._tail
-        if len(chunk) <= self._least or not (chunk.startswith(head) and chunk.endswith(tail)):
-            return None
-        inside = chunk[len(head) : -len(tail)]
-        try:
-            # One JSON string and nothing else, or it is refused: a quote in it would end it.
-            text: Any = orjson.loads(b'"%b"' % inside)
-        except orjson.JSONDecodeError:
-            return None
-        return Text(self._choice, self._channel, text, self._tokens, self._part)
+        if not data.startswith(head):
+            return data
+        *insides, last = data[len(head) :].split(self._joint)
+        last, ends, rest = last.partition(tail)
+        if ends:
+            insides.append(last)
+        elif insides:
+            rest = head + last
+        texts = _strings(insides)
+        if not texts or "" in texts:
+            return data
+        if len(texts) == 1:
+            out.append(Text(self._choice, self._channel, texts[0], self._tokens, self._part))
+        else:
+            pieces = tuple(texts)
+            out.append(Texts(self._choice, self._channel, pieces, self._tokens, self._part))
+        return rest
+
+
+def _strings(insides: list[bytes]) -> list[str]:
+    """What the insides of JSON strings say; none when one of them is not the inside of one."""
+    array = b'["%b"]' % b'","'.join(insides)
+    # Without a quote of its own, and no backslash before the quote that ends it, an inside ends
+    # where it should.
+    plain = array.count(b'"') == 2 * len(insides) and b'\\"' not in array
+    try:
+        if plain:
+            texts: list[str] = orjson.loads(array)
+            return texts
+        # Each for itself is one JSON string and nothing else, or it is refused.
+        return [orjson.loads(b'"%b"' % inside) for inside in insides]
+    except orjson.JSONDecodeError:
+        return []
 
 
 def learn(dialect: Dialect, event: bytes, data: bytes, events: list[Event]) -> Template | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -26,12 +26,18 @@ from extproc.wire import (
     Scores,
     Terminator,
     Text,
+    Texts,
     ToolCall,
     Unterminated,
     Usage,
 )
 from tests.unit.detect.say import PROSE
 from tests.unit.detect.test_garble import MULTILINGUAL, SALAD, WELDED
+
+ASKING = {
+    "messages": [{"role": "user", "content": "Repeat it 12 times, as JSON."}],
+    "response_format": {"type": "json_object"},
+}
 
 TEXTS = (
     PROSE * 3,
@@ -72,6 +78,41 @@ def test_any_split_gives_the_same_findings(text: str, places: list[int], ending:
 @pytest.mark.parametrize("text", TEXTS)
 def test_byte_sized_pieces_give_the_same_findings(text: str) -> None:
     assert cut(text, list(range(len(text))), "length") == cut(text, [], "length")
+
+
+REQUESTS = st.sampled_from([None, RequestFacts.parse("POST", "/v1/chat/completions", ASKING)])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(TEXTS),
+    st.lists(st.integers(0, 5000), min_size=8, max_size=80),
+    st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    st.sampled_from(Channel),
+    REQUESTS,
+)
+def test_pieces_told_at_once_are_judged_as_pieces_told_apart(
+    text: str,
+    places: list[int],
+    together: list[int],
+    channel: Channel,
+    request: RequestFacts | None,
+) -> None:
+    edges = [0, *sorted({place % len(text) for place in places} - {0}), len(text)]
+    pieces = [text[start:end] for start, end in pairwise(edges)]
+    apart, at_once = Inspector(request=request), Inspector(request=request)
+    left = iter(pieces)
+    for count in cycle(together):
+        batch = tuple(islice(left, count))
+        if not batch:
+            break
+        apart.feed([Text(0, channel, piece, 1) for piece in batch])
+        at_once.feed([Texts(0, channel, batch, 1)])
+        assert at_once.ordinary == apart.ordinary
+    for inspector in (apart, at_once):
+        inspector.feed([Finish(0, "length")])
+    assert at_once.finish() == apart.finish()
+    assert (at_once.judged, at_once.tokens) == (apart.judged, apart.tokens)
 
 
 TEXT = st.one_of(
