@@ -147,7 +147,9 @@ class Stream:
                 self._set_timer(exchange)
             self._held += 1
             self._chunks += 1
-            if await self._feed(exchange, body):  # the timer has answered this message as well
+            if await self._feed(
+                exchange, body.body, body.end_of_stream
+            ):  # the timer has answered this message as well
                 await self._flushed()
                 over = body.end_of_stream or not exchange.inspecting
                 return over and (body.end_of_stream or await self._farewell(exchange))
@@ -188,7 +190,7 @@ class Stream:
             return await self._judge_first(exchange, body)
         if not self._silent:
             await self._write(replies.CONTINUE_BODY)
-        await self._feed(exchange, body)
+        await self._feed(exchange, body.body, body.end_of_stream)
         return not exchange.inspecting and await self._farewell(exchange)
 
     async def _flushed(self) -> None:
@@ -197,25 +199,25 @@ class Stream:
             await self._flushing
             self._flushing = None
 
-    async def _feed(self, exchange: Exchange, body: Any) -> bool:
-        """Reads one body message now; a large one in slices, between which others have their turn.
-        True when the timer has ended the hold meanwhile."""
-        data = body.body
-        if len(data) <= SLICE or not exchange.streamed:
-            exchange.feed(data, body.end_of_stream)
-            return False
+    async def _feed(self, exchange: Exchange, data: bytes, ended: bool) -> bool:
+        """Reads a body message now; a large one, and a large body that came whole, in portions
+        between which others have their turn. True when the timer has ended the hold meanwhile."""
         before = self._released
-        *pieces, last = (data[at : at + SLICE] for at in range(0, len(data), SLICE))
-        for piece in pieces:
-            exchange.feed(piece, False)
-            if exchange.inspecting:
-                await asyncio.sleep(0)
-        exchange.feed(last, body.end_of_stream)
+        if len(data) > SLICE and exchange.streamed:
+            *pieces, data = (data[at : at + SLICE] for at in range(0, len(data), SLICE))
+            for piece in pieces:
+                exchange.feed(piece, False)
+                if exchange.inspecting:
+                    await asyncio.sleep(0)
+        more = exchange.feed(data, ended)
+        while more:
+            await asyncio.sleep(0)
+            more = exchange.go_on()
         return self._released is not before
 
     async def _judge_first(self, exchange: Exchange, body: Any) -> bool:
         """Inspects before answering, because the answer depends on the verdict."""
-        await self._feed(exchange, body)
+        await self._feed(exchange, body.body, body.end_of_stream)
         if exchange.inspecting:
             await self._answer(replies.CONTINUE_BODY)
             return False
@@ -239,7 +241,8 @@ class Stream:
 
     async def _trailers(self, exchange: Exchange) -> bool:
         """Trailers end a body as well as ``end_of_stream`` does."""
-        exchange.feed(b"", True)
+        await self._feed(exchange, b"", True)
+        await self._flushed()
         if not self._released:
             await self._release(exchange, exchange.hold_ends() or Release.ENDED)
         await self._answer(replies.CONTINUE_RESPONSE_TRAILERS)

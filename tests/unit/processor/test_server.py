@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import ssl
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,12 +18,15 @@ import trustme
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bench.messages import body_messages, headers_message
+from bench.messages import body_messages, headers_message, long_text
+from extproc.detect import Inspector, Kind
 from extproc.health import Ledger
 from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
+from extproc.processor.exchange import PORTION
 from extproc.processor.stream import SLICE
 from extproc.signals import Metrics
 from extproc.units import Registry
+from extproc.wire import Channel, Ended, Finish, Text
 
 METHOD = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined]
@@ -193,14 +197,49 @@ async def test_odd_messages_end_the_stream_well(
     assert services.metrics.registry.get_sample_value("semantic_extproc_open_streams") == 0
 
 
-async def test_a_message_of_a_megabyte_keeps_no_other_stream_waiting(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
+def _body(message: bytes) -> bytes:
+    return bytes(pb.ProcessingRequest.FromString(message).response_body.body)
+
+
+def _large_message() -> list[bytes]:
+    words = b"".join(_body(message) for message in body_messages(300))
+    assert len(words) > 2 * SLICE
+    return [STREAM[0], _odd(response_body=pb.HttpBody(body=words))]
+
+
+def _whole(text: str) -> bytes:
+    choice = {"index": 0, "message": {"content": text}, "finish_reason": "length"}
+    return json.dumps({"choices": [choice]}).encode()
+
+
+def _whole_body(text: str, ended: bool = True) -> list[bytes]:
+    """A JSON body in pieces as Envoy hands them over, the last with the end or before trailers."""
+    body = _whole(text)
+    pieces = [body[at : at + 50_000] for at in range(0, len(body), 50_000)]
+    out = [headers_message("application/json")]
+    for piece in pieces[:-1]:
+        out.append(_odd(response_body=pb.HttpBody(body=piece)))
+    out.append(_odd(response_body=pb.HttpBody(body=pieces[-1], end_of_stream=ended)))
+    return out if ended else [*out, _odd(response_trailers=pb.HttpTrailers())]
+
+
+PROSE = "".join(long_text()[:50_000])
+
+
+@pytest.mark.parametrize(
+    ("messages", "turns_owed"),
+    [
+        (_large_message(), 2),
+        (_whole_body(PROSE), len(PROSE) // PORTION),
+        (_whole_body(PROSE, ended=False), len(PROSE) // PORTION),
+    ],
+    ids=["one message of a stream", "a whole body", "a whole body with trailers"],
+)
+async def test_reading_much_at_once_keeps_no_other_stream_waiting(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, messages: list[bytes], turns_owed: int
 ) -> None:
     # The order of events counts, not time: others are answered while the large one is being read.
     server = await serve(ServerSettings("127.0.0.1:0"))
-    words = [piece for message in body_messages(300) for piece in [_body(message)]]
-    large = pb.ProcessingRequest(response_body=pb.HttpBody(body=b"".join(words)[: 1 << 20]))
-    assert len(large.response_body.body) > 2 * SLICE
     done: list[str] = []
 
     async def ask(name: str, messages: list[bytes]) -> None:
@@ -217,13 +256,34 @@ async def test_a_message_of_a_megabyte_keeps_no_other_stream_waiting(
         await sleep(seconds)
 
     monkeypatch.setattr("extproc.processor.stream.asyncio.sleep", counted)
-    await asyncio.gather(ask("large", [STREAM[0], large.SerializeToString()]), ask("small", STREAM))
+    await asyncio.gather(ask("large", messages), ask("small", STREAM))
     assert sorted(done) == ["large", "small"]
-    assert turns >= len(large.response_body.body) // SLICE
+    assert turns >= turns_owed
 
 
-def _body(message: bytes) -> bytes:
-    return bytes(pb.ProcessingRequest.FromString(message).response_body.body)
+@pytest.mark.parametrize("ended", [True, False], ids=["by its last message", "by trailers"])
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (PROSE, Kind.CLEAN),
+        (PROSE + "They had to stay in the house. " * 60, Kind.CORRUPT),
+        ("!" * 400 + PROSE, Kind.CORRUPT),
+    ],
+    ids=["clean", "corrupt at its end", "corrupt at its start"],
+)
+async def test_a_large_body_is_judged_before_its_headers_go(
+    serve: Serve, services: Services, text: str, verdict: Kind, ended: bool
+) -> None:
+    server = await serve(ServerSettings("127.0.0.1:0"))
+    inspector = Inspector()
+    inspector.feed([Text(0, Channel.CONTENT, text), Finish(0, "length"), Ended(False, True)])
+    assert inspector.finish().kind is verdict
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        answers = await talk(channel, _whole_body(text, ended))
+    assert len(answers) == len(_whole_body(text, ended))
+    mutation = answers[0].response_headers.response.header_mutation
+    marked = any(h.header.key == "x-semantic-verdict" for h in mutation.set_headers)
+    assert marked is (verdict is Kind.CORRUPT)
 
 
 async def test_a_hold_that_ends_while_a_large_message_is_read_answers_each_message_once(
