@@ -274,6 +274,7 @@ async def test_reading_much_at_once_keeps_no_other_stream_waiting(
 async def test_a_large_body_is_judged_before_its_headers_go(
     serve: Serve, services: Services, text: str, verdict: Kind, ended: bool
 ) -> None:
+    services.hold = HoldPolicy(bytes=1 << 20)
     server = await serve(ServerSettings("127.0.0.1:0"))
     inspector = Inspector()
     inspector.feed([Text(0, Channel.CONTENT, text), Finish(0, "length"), Ended(False, True)])
