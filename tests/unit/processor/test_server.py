@@ -53,11 +53,15 @@ async def serve(services: Services) -> AsyncIterator[Serve]:
 
 
 async def talk(channel: Any, messages: list[bytes]) -> list[pb.ProcessingResponse]:
-    """Sends all messages, then reads all answers."""
+    """Sends all messages, or as many as the server wants, then reads all answers."""
     call = channel.stream_stream(METHOD, None, pb.ProcessingResponse.FromString)()
-    for message in messages:
-        await call.write(message)
-    await call.done_writing()
+    try:
+        for message in messages:
+            await call.write(message)
+        await call.done_writing()
+    except Exception:
+        if await call.code() is not grpc.StatusCode.OK:
+            raise
     out = []
     while (answer := await asyncio.wait_for(call.read(), 10)) is not EOF:
         out.append(answer)
