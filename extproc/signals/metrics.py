@@ -43,7 +43,7 @@ class Metrics:
         """What is shown when metrics are read: with workers, the sum over all of them."""
 
         self._caps = {"unit": Cap(UNITS), "release": Cap(RELEASES), "class": Cap(CLASSES)}
-        self._known: set[tuple[str, str, str]] = set()
+        self._met: dict[tuple[str, str, str], dict[Kind, Any]] = {}
 
         def counter(name: str, text: str, *labels: str) -> Any:
             made = prometheus_client.Counter(PREFIX + name, text, labels, registry=self.registry)
@@ -115,14 +115,14 @@ class Metrics:
     def response(self, response: Response) -> None:
         """Counts one judged response."""
         who = (response.unit, response.release, response.context)
-        child = self._responses.labels(*who, response.kind.value)
+        counters = self._met.get(who)
         # A counter that is born with its first event shows no increase: who is met for the first
         # time gets all of them, so that the first corrupt answer is seen.
-        if who not in self._known:
-            if len(self._known) < MET:
-                self._known.add(who)
-            for kind in Kind:
-                self._responses.labels(*who, kind.value)
+        if counters is None:
+            counters = {kind: self._responses.labels(*who, kind.value) for kind in Kind}
+            if len(self._met) < MET:
+                self._met[who] = counters
+        child = counters[response.kind]
         if response.kind in _TRACED:
             child.inc(exemplar=exemplar(response.traceparent))
         else:
