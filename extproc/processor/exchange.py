@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 BATCH = 16
 BATCH_BYTES = 16384
 """Messages, or bytes of them, that are read in one go after the release. Proofs of a stream take 16
-to 64 tokens, so a late verdict comes by that much later at most; and each time the code that reads is
-come back to, it has left the processor's caches."""
+to 64 tokens, so a late verdict comes by that much later at most; and each time the code that reads
+is come back to, it has left the processor's caches."""
 
 PORTION = 16384
 """Characters of a body that came whole that are read in one go: dense text takes about a
