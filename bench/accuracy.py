@@ -26,7 +26,17 @@ from rich.progress import track
 from bench import natural
 from bench.public import GUARDS, tokens_of
 from extproc.detect import Inspector, Kind, Verdict, Weight
-from extproc.wire import Channel, Event, Finish, Reader, RequestFacts, Router, Status, Text
+from extproc.wire import (
+    Channel,
+    Event,
+    Finish,
+    Reader,
+    RequestFacts,
+    Router,
+    Status,
+    Text,
+    apart,
+)
 
 CORPUS = Path(__file__).parents[1] / "tests/corpus"
 FILES = ("exchanges.jsonl.gz", "captures.jsonl.gz", "generations.jsonl.gz")
@@ -74,7 +84,7 @@ def events_of(case: Case) -> list[list[Event]]:
     reader = Reader(route.new_dialect(), route.framing, headers.get("content-encoding", ""))
     body = body_of(case)
     out: list[list[Event]] = [[Status(case["response"]["status"])]]
-    out.extend(reader.feed(body[at : at + PIECE]) for at in range(0, len(body), PIECE))
+    out.extend(apart(reader.feed(body[at : at + PIECE])) for at in range(0, len(body), PIECE))
     out.append(reader.finish())
     return out
 

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from extproc.detect import Catalogue, Inspector, Kind, Verdict
-from extproc.wire import Event, Limits, Reader, RequestFacts, Router, Status, UnknownEncoding
+from extproc.wire import (
+    Event,
+    Limits,
+    Reader,
+    RequestFacts,
+    Router,
+    Status,
+    UnknownEncoding,
+    apart,
+)
 
 OFFLINE = Limits(body=64 << 20, message=8 << 20)
 """Bounds for files: whole bodies are in memory anyway."""
@@ -60,7 +69,7 @@ class Inspection:
         return self._reader is not None
 
     def feed(self, piece: bytes) -> list[Event]:
-        """Takes the next bytes of the body; what they say."""
+        """Takes the next bytes of the body; what they say, each piece of text apart."""
         return self._take(self._reader.feed(piece)) if self._reader is not None else []
 
     def finish(self) -> list[Event]:
@@ -73,7 +82,7 @@ class Inspection:
 
     def _take(self, events: list[Event]) -> list[Event]:
         self._inspector.feed(events)
-        return events
+        return apart(events)
 
 
 def judge(

@@ -24,6 +24,7 @@ from extproc.wire.events import (
     Unterminated,
     Usage,
     Vector,
+    apart,
 )
 from extproc.wire.framing import Framing
 from extproc.wire.reader import Limits, Reader
@@ -61,4 +62,5 @@ __all__ = [
     "Unterminated",
     "Usage",
     "Vector",
+    "apart",
 ]

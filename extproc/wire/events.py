@@ -6,7 +6,7 @@ cheap to make on the message path, immutable, comparable in tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -257,3 +257,9 @@ Event: TypeAlias = (
     | Unterminated
     | Ended
 )
+
+
+def apart(events: Iterable[Event]) -> list[Event]:
+    """The same events with each piece of text as one of its own. Which pieces are told at once
+    depends on how the body was cut."""
+    return [one for e in events for one in (e.each() if type(e) is Texts else (e,))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from extproc.wire import DIALECTS, Event, Framing, Limits, Reader, Texts
+from extproc.wire import DIALECTS, Event, Framing, Limits, Reader, apart
 
 DEFAULT = Limits()
 
@@ -21,11 +21,6 @@ def read(
     reader = Reader(DIALECTS[dialect](), framing, encoding, limits)
     events = [event for piece in pieces for event in reader.feed(piece)]
     return apart(events) + reader.finish()
-
-
-def apart(events: Iterable[Event]) -> list[Event]:
-    """Events with each piece of text on its own: which are told together depends on the cut."""
-    return [one for e in events for one in (e.each() if type(e) is Texts else (e,))]
 
 
 def bytewise(body: bytes) -> list[bytes]:
