@@ -19,7 +19,9 @@ from extproc.files import Stamp, stamp
 log = logging.getLogger(__name__)
 
 READINGS = 3
-"""Readings of files that change while they are read. Then the next handshake goes on."""
+"""Of files that change while they are read. The next handshake tries again."""
+
+Stamps = list[Stamp | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,11 @@ class Certificates:
         self._name = name
         self._told = told
         self._lock = threading.Lock()  # handshakes of gRPC come from threads of its own
-        self._said: tuple[list[Stamp | None], str] | None = None
-        self._seen = self._stamps()
-        try:
-            self.now = load(tls)
-        except OSError as error:
-            raise OSError(f"{name}: {_words(error)}") from None
+        self._said: tuple[Stamps, str] | None = None
+        self._seen, found = self._read(self._stamps())
+        if not isinstance(found, Pem):
+            raise OSError(f"{name}: {_words(found)}")
+        self.now = found
 
     def renew(self) -> bool:
         """Whether ``now`` is another. To be called for every handshake."""
@@ -67,37 +68,36 @@ class Certificates:
             stamps = self._stamps()
             if stamps == self._seen:
                 return False
-            for _ in range(READINGS):
-                found = _loaded(self._tls)
-                before, stamps = stamps, self._stamps()
-                if stamps == before:
-                    break  # a pair, not the old certificate with the new key
-            else:
-                return False
+            stamps, found = self._read(stamps)
             if isinstance(found, Pem):
                 self._seen, self._said, self.now = stamps, None, found
                 log.info("%s: the certificate was replaced; new connections get it", self._name)
                 self._told("ok")
                 return True
-            self._refuse(found, stamps)
+            # Not seen, but tried again: a lack of descriptors ends without a change of the files.
+            if (stamps, said := _words(found)) != self._said:
+                self._said = stamps, said
+                self._refused(said)
             return False
 
-    def _refuse(self, error: OSError, stamps: list[Stamp | None]) -> None:
-        if isinstance(error, ssl.SSLError):
-            self._seen = stamps  # it will not get better by itself, as a lack of descriptors does
-        said = stamps, _words(error)
-        if said == self._said:
-            return
-        self._said = said
+    def _read(self, stamps: Stamps) -> tuple[Stamps, Pem | OSError]:
+        for _ in range(READINGS):
+            found = _loaded(self._tls)
+            before, stamps = stamps, self._stamps()
+            if stamps == before:  # not the certificate of before with the key of after
+                return stamps, found
+        return stamps, ssl.SSLError(f"{self._tls.cert_file} is being written without end")
+
+    def _refused(self, said: str) -> None:
         log.error(
             "%s: the certificate was replaced by one that cannot be used, the one before is "
             "served: %s",
             self._name,
-            said[1],
+            said,
         )
         self._told("refused")
 
-    def _stamps(self) -> list[Stamp | None]:
+    def _stamps(self) -> Stamps:
         tls = self._tls
         files = (tls.cert_file, tls.key_file, tls.client_ca_file)
         return [stamp(file) for file in files if file is not None]
