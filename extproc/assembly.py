@@ -10,8 +10,9 @@ from extproc.config import Settings
 from extproc.detect import Catalogue, make_catalogue
 from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
-from extproc.processor import HoldPolicy, ServerSettings, Services, Tls
+from extproc.processor import HoldPolicy, ServerSettings, Services
 from extproc.signals import Metrics
+from extproc.tls import Tls
 from extproc.units import ContextClasses, Registry, Unit
 from extproc.wire import Limits, Router
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from extproc.config import Settings
 from extproc.config.signals import EndpointModel, RuntimeKeyModel, WebhookModel, XdsModel
 from extproc.health import State
-from extproc.processor import Services, Tls
+from extproc.processor import Services
 from extproc.processor.server import credentials
 from extproc.signals import answer
 from extproc.signals.secret import secret
 from extproc.signals.webhooks import Target, Webhooks
 from extproc.signals.xds import Cluster, Endpoint, Hard, Topology, Weight, XdsServer
+from extproc.tls import Certificates, Tls
 
 
 class Outlets:
@@ -59,7 +60,10 @@ def _target(hook: WebhookModel) -> Target:
 
 
 def _xds(settings: XdsModel, address: str, services: Services) -> XdsServer:
-    runtime, tls = settings.runtime, settings.tls
+    runtime, tls, shown = settings.runtime, settings.tls, None
+    if tls is not None:
+        files = Tls(tls.cert_file, tls.key_file, tls.client_ca_file)
+        shown = Certificates(files, "xds.tls", services.metrics.certificate("xds"))
     topology = Topology(
         tuple(
             Cluster(
@@ -78,7 +82,7 @@ def _xds(settings: XdsModel, address: str, services: Services) -> XdsServer:
         topology,
         lambda asked: answer(asked, services.ledger, services.registry),
         services.metrics,
-        credentials(Tls(tls.cert_file, tls.key_file, tls.client_ca_file)) if tls else None,
+        credentials(shown) if shown is not None else None,
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from extproc.config import ConfigError, Settings, parse, read
 from extproc.config.judging import JudgingModel
+from extproc.files import stamp
 from extproc.signals.processes import Processes
 
 log = logging.getLogger(__name__)
@@ -112,18 +113,10 @@ class Reload:
         """Reads again whenever the file has changed, until cancelled."""
         if self._path is None:
             return
-        seen = _stamp(self._path)
+        seen = stamp(self._path)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            now = _stamp(self._path)
+            now = stamp(self._path)
             if now != seen and now is not None:  # an editor may take it away for a moment
                 seen = now
                 self()
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()  # of the file behind a link: Kubernetes swaps the link
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

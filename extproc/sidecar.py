@@ -12,7 +12,7 @@ from extproc import logs
 from extproc.admin import AdminServer, make_app
 from extproc.admin.guard import is_loopback
 from extproc.admin.probes import probe_routes
-from extproc.admin.server import tls_context
+from extproc.admin.server import RenewedContext
 from extproc.assembly import (
     SWEEP_SECONDS,
     grpc_settings,
@@ -31,6 +31,7 @@ from extproc.pulse import Watchdog
 from extproc.reload import Reload
 from extproc.running import serve
 from extproc.signals.secret import secret
+from extproc.tls import Certificates, Tls
 
 __all__ = ["Sidecar", "alone", "make_services"]
 
@@ -95,12 +96,12 @@ class Sidecar:
             self._persistence,
         )
         app.add_routes(probe_routes(self._prober))
-        files = admin.tls
-        self._admin = AdminServer(
-            app,
-            admin.address,
-            tls_context(files.cert_file, files.key_file, files.client_ca_file) if files else None,
-        )
+        context, tls = None, admin.tls
+        if tls is not None:
+            files = Tls(tls.cert_file, tls.key_file, tls.client_ca_file)
+            told = self.services.metrics.certificate("admin")
+            context = RenewedContext(Certificates(files, "admin.tls", told))
+        self._admin = AdminServer(app, admin.address, context)
         self._admin_address = admin.address
 
     def reconfigure(self, settings: Settings) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
+from typing import Any, Self
 
 from aiohttp import web
+
+from extproc.tls import Certificates
 
 
 class AdminServer:
@@ -39,11 +41,22 @@ class AdminServer:
         await self._runner.cleanup()
 
 
-def tls_context(cert: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
-    """What the server shows, and with ``client_ca`` demands. Raises OSError, ssl.SSLError too."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(cert, key)
-    if client_ca is not None:
-        context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+class RenewedContext(ssl.SSLContext):
+    """A listener's context that makes each connection by the certificates of that moment.
+
+    asyncio makes a connection's TLS from the context of its listener, before it has read anything.
+    A new certificate could be loaded into the live context as well, but that would never forget a
+    CA that was taken out, nor the sessions of those whom it had signed.
+    """
+
+    def __new__(cls, shown: Certificates) -> Self:
+        """For a server."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, shown: Certificates) -> None:
+        self._shown = shown
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """A new connection."""
+        self._shown.renew()
+        return self._shown.now.context.wrap_bio(*args, **options)

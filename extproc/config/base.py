@@ -23,7 +23,7 @@ Bytes = Annotated[int, Field(gt=0)]
 
 
 class TlsModel(Model):
-    """PEM files of a gRPC server."""
+    """PEM files; new connections get what replaces them."""
 
     cert_file: Path
     key_file: Path

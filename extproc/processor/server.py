@@ -15,19 +15,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from extproc.processor.services import Services
 from extproc.processor.stream import Stream
+from extproc.tls import Certificates, Tls
 
 log = logging.getLogger(__name__)
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files. With ``client_ca_file`` Envoy must show a certificate that it signed (mTLS)."""
-
-    cert_file: Path
-    key_file: Path
-    client_ca_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,9 @@ class Server:
             address = "0.0.0.0" + address
         try:
             if settings.tls is not None:
-                port = server.add_secure_port(address, credentials(settings.tls))
+                told = self._services.metrics.certificate("grpc")
+                shown = Certificates(settings.tls, "grpc.tls", told)
+                port = server.add_secure_port(address, credentials(shown))
             else:
                 port = server.add_insecure_port(address)
         except RuntimeError as error:
@@ -153,10 +147,16 @@ def _remove_stale(path: Path) -> None:
     raise OSError(f"cannot listen on {path}: another process serves it")
 
 
-def credentials(tls: Tls) -> grpc.ServerCredentials:
-    """What a gRPC server shows and demands. Raises OSError when a file cannot be read."""
-    pair = (tls.key_file.read_bytes(), tls.cert_file.read_bytes())
-    ca = tls.client_ca_file.read_bytes() if tls.client_ca_file is not None else None
-    return grpc.ssl_server_credentials(
-        [pair], root_certificates=ca, require_client_auth=ca is not None
+def credentials(shown: Certificates) -> grpc.ServerCredentials:
+    """What a gRPC server shows and demands; each handshake by the files of that moment."""
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        pem = shown.now
+        return grpc.ssl_server_certificate_configuration([(pem.key, pem.cert)], pem.client_ca)
+
+    def renewed() -> Any:
+        return configuration() if shown.renew() else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(), renewed, require_client_authentication=shown.now.client_ca is not None
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import prometheus_client
@@ -28,6 +29,9 @@ MET = 4096
 
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context, "traceparent"; later versions may append fields."""
+
+SERVERS = ("grpc", "admin", "xds")
+"""Of ours, those that may speak TLS."""
 
 _TRACED = frozenset({Kind.CORRUPT, Kind.SUSPECT})
 
@@ -108,9 +112,20 @@ class Metrics:
         )
         self.xds_responses = counter("xds_responses", "Resources sent to Envoys", "type")
         self.xds_refusals = counter("xds_refusals", "Resources that an Envoy refused", "type")
+        self._certificates = counter(
+            "certificate_reloads", "Readings of replaced certificates", "server", "outcome"
+        )
+        for server in SERVERS:
+            self.certificate(server)
         self.build_info = Gauge(
             PREFIX + "build_info", "1 for the running version", ("version",), registry=self.registry
         )
+
+    def certificate(self, server: str) -> Callable[[str], None]:
+        """Counts what became of replaced certificates of one of ``SERVERS``: "ok" or "refused"."""
+        # Both from the start: what is born with its first event shows no increase.
+        counters = {word: self._certificates.labels(server, word) for word in ("ok", "refused")}
+        return lambda outcome: counters[outcome].inc()
 
     def response(self, response: Response) -> None:
         """Counts one judged response."""

@@ -122,6 +122,7 @@ class Gateway:
         grpc_settings: dict[str, Any] = {"address": f"127.0.0.1:{grpc}", "drain_seconds": 20}
         if "tls" in options:
             grpc_settings["tls"] = options.pop("tls")
+        grpc_settings |= options.pop("grpc", {})
         settings |= {
             "grpc": grpc_settings,
             "admin": {"address": f"127.0.0.1:{admin}", **options.pop("admin", {})},

@@ -90,6 +90,7 @@ return found
 def open_client(url: str, timeout: float) -> tuple[Redis, type[Exception]]:
     """A client that tries once and waits ``timeout`` seconds, and the class of its errors.
 
+    The files that a ``rediss://`` URL names are read for each connection: they may be replaced.
     Raises StoreError when the package is not installed or ``url`` is none.
     """
     try:
@@ -112,6 +113,15 @@ def open_client(url: str, timeout: float) -> tuple[Redis, type[Exception]]:
         )
     except ValueError as error:
         raise StoreError(f"fleet.url {place_of(url)}: {error}") from None
+
+    class Renewed(redis.SSLConnection):
+        async def connect(self) -> None:
+            if not self.is_connected:
+                self.ssl_context.context = None  # it would keep what it read at first
+            await super().connect()  # type: ignore[no-untyped-call]
+
+    if client.connection_pool.connection_class is redis.SSLConnection:
+        client.connection_pool.connection_class = Renewed
     return client, RedisError
 
 

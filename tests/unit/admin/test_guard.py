@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,13 @@ from aiohttp.web import Application, Request
 
 from extproc.admin import AdminServer, make_app
 from extproc.admin.guard import is_loopback
-from extproc.admin.server import tls_context
+from extproc.admin.server import RenewedContext
 from extproc.cli.admin import CA, CERT, KEY, TOKEN, Api, Refused, Unreachable
 from extproc.config import ConfigError, parse
 from extproc.health import Ledger
 from extproc.processor import Services
 from extproc.signals import Metrics
+from extproc.tls import Certificates, Tls
 from extproc.units import Registry, Unit
 from tests.unit.cli.sidecar import served
 
@@ -112,7 +112,8 @@ async def test_the_admin_port_speaks_tls_and_demands_a_certificate(
     ca.issue_cert("operator@example.org").private_key_and_cert_chain_pem.write_to_path(
         str(pem["client"])
     )
-    admin = AdminServer(app(), "127.0.0.1:0", tls_context(pem["cert"], pem["key"], pem["ca"]))
+    shown = Certificates(Tls(pem["cert"], pem["key"], pem["ca"]), "admin.tls", print)
+    admin = AdminServer(app(), "127.0.0.1:0", RenewedContext(shown))
     await admin.start()
     try:
         url = f"https://127.0.0.1:{admin.port}"
@@ -145,11 +146,3 @@ def test_a_token_that_is_not_there_is_told_with_its_line(tmp_path: Path) -> None
     ):
         with pytest.raises(ConfigError, match=said):
             parse(text, "x.yaml")
-
-
-def test_the_key_of_a_certificate_is_checked_at_the_start(tmp_path: Path) -> None:
-    ca = trustme.CA()
-    pem = tmp_path / "ca.pem"
-    ca.cert_pem.write_to_path(str(pem))
-    with pytest.raises(ssl.SSLError):
-        tls_context(pem, pem, None)

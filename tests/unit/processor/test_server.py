@@ -21,10 +21,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from bench.messages import body_messages, headers_message, long_text
 from extproc.detect import Inspector, Kind
 from extproc.health import Ledger
-from extproc.processor import HoldPolicy, Server, ServerSettings, Services, Tls
+from extproc.processor import HoldPolicy, Server, ServerSettings, Services
 from extproc.processor.exchange import PORTION
 from extproc.processor.stream import SLICE
 from extproc.signals import Metrics
+from extproc.tls import Tls
 from extproc.units import Registry
 from extproc.wire import Channel, Ended, Finish, Text
 
