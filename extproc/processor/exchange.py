@@ -7,6 +7,7 @@ here is caught here: the response then passes uninspected, and a metric says so.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -29,8 +30,8 @@ to 64 tokens, so a late verdict comes by that much later at most; and each time 
 is come back to, it has left the processor's caches."""
 
 PORTION = 16384
-"""Characters of a body that came whole that are read in one go: dense text takes about a
-microsecond a character, and every other stream waits meanwhile."""
+"""Characters of text that are inspected in one go where a message may bring many: dense text takes
+about a microsecond a character, and every other stream waits meanwhile."""
 
 LOGGED = 8
 """Findings that an access log is told, by name, in the order in which they were found."""
@@ -69,6 +70,7 @@ class Exchange:
 
     __slots__ = (
         "_context",
+        "_ended",
         "_facts",
         "_headers",
         "_identity",
@@ -112,7 +114,8 @@ class Exchange:
         self.received = 0
         self._waiting: list[bytes] = []  # answered, not yet read
         self._size = 0  # of _waiting, in bytes
-        self._portions: Iterator[list[Event]] | None = None  # of a whole body, still to be read
+        self._portions: deque[list[Event]] = deque()  # of what came, still to be inspected
+        self._ended = False
         self._inspector: Inspector | None = None
         self._reader: Reader | None = None
         self._why = Unread.EMPTY
@@ -170,54 +173,52 @@ class Exchange:
         one go: ``go_on`` reads the rest, and others should have their turn before it does."""
         self.received += len(data)
         self._waiting.append(data)
-        self._read(ended)
-        return self._portions is not None
+        return self._read(ended)
 
-    def go_on(self) -> bool:
-        """Reads a portion of what ``feed`` has left. True when there is still more."""
-        portions, inspector = self._portions, self._inspector
-        if portions is None or inspector is None:
-            return False
-        try:
-            portion = next(portions, None)
-            if portion is None:
-                self._portions = None
-                self._conclude(inspector.finish())
-            else:
-                inspector.feed(portion)
-        except Exception:
-            self._failed()
-        return self._portions is not None
-
-    def defer(self, data: bytes) -> None:
+    def defer(self, data: bytes) -> bool:
         """Reads a body message that has been answered: together with others, so that the work is
-        done in one go, a few tokens later."""
+        done in one go, a few tokens later. True as for ``feed``."""
         self.received += len(data)
         self._waiting.append(data)
         self._size += len(data)
-        if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
-            self._read(False)
+        return (len(self._waiting) >= BATCH or self._size >= BATCH_BYTES) and self._read(False)
 
-    def _read(self, ended: bool) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._size = 0
+    def go_on(self) -> bool:
+        """Reads a portion of what came. True when there is still more."""
         reader, inspector = self._reader, self._inspector
-        if not self.inspecting or reader is None or inspector is None:
-            return
+        if not self._portions or reader is None or inspector is None:
+            return False
         try:
-            events = reader.feed(b"".join(waiting))
-            if ended:
-                events += reader.finish()
-                if self.received > PORTION and not self.streamed:
-                    self._portions = _in_portions(events)
-                    return
-            inspector.feed(events)
-            if ended:
+            inspector.feed(self._portions.popleft())
+            if self._portions:
+                return True
+            if self._ended:
                 self._conclude(inspector.finish())
             elif inspector.corrupt or reader.stopped:
                 self._conclude(inspector.verdict())
         except Exception:
             self._failed()
+        return False
+
+    def _read(self, ended: bool) -> bool:
+        waiting, self._waiting = self._waiting, []
+        self._size = 0
+        reader = self._reader
+        if not self.inspecting or reader is None:
+            return False
+        self._ended = ended
+        try:
+            events = reader.feed(b"".join(waiting))
+            if ended:
+                events += reader.finish()
+            # A body that came whole, or was compressed, may say much at once.
+            if self._headers.content_encoding or (self.received > PORTION and not self.streamed):
+                self._portions.extend(_in_portions(events))
+            else:
+                self._portions.append(events)
+        except Exception:
+            self._failed()
+        return self.go_on()
 
     def _conclude(self, verdict: Verdict) -> None:
         self._verdict = verdict
@@ -228,7 +229,7 @@ class Exchange:
         # Fail open: our own fault must not become the client's.
         log.exception("inspection failed; the response passes uninspected")
         self._services.metrics.errors.labels("inspect").inc()
-        self._portions = None
+        self._portions.clear()
         self._verdict = _UNCHECKED
         self._why = Unread.FAULT
         self.inspecting = False
@@ -335,7 +336,7 @@ class Exchange:
 
 
 def _in_portions(events: list[Event]) -> Iterator[list[Event]]:
-    # A text that has no deltas is judged alike however it is cut.
+    # A text without deltas is judged alike however it is cut; deltas are bounded as messages are.
     portion: list[Event] = []
     size = 0
     for event in events:

@@ -173,7 +173,8 @@ class Stream:
                 if at_once and not body.end_of_stream and len(data) <= SLICE:
                     self._chunks += 1
                     await write(replies.CONTINUE_BODY)
-                    defer(data)
+                    if defer(data):
+                        await self._go_on(exchange)
                     if not exchange.inspecting:
                         await self._farewell(exchange)
                         return
@@ -206,14 +207,19 @@ class Stream:
         if len(data) > SLICE and exchange.streamed:
             *pieces, data = (data[at : at + SLICE] for at in range(0, len(data), SLICE))
             for piece in pieces:
-                exchange.feed(piece, False)
+                if exchange.feed(piece, False):
+                    await self._go_on(exchange)
                 if exchange.inspecting:
                     await asyncio.sleep(0)
-        more = exchange.feed(data, ended)
+        if exchange.feed(data, ended):
+            await self._go_on(exchange)
+        return self._released is not before
+
+    async def _go_on(self, exchange: Exchange) -> None:
+        more = True
         while more:
             await asyncio.sleep(0)
             more = exchange.go_on()
-        return self._released is not before
 
     async def _judge_first(self, exchange: Exchange, body: Any) -> bool:
         """Inspects before answering, because the answer depends on the verdict."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import gzip
 import json
 import ssl
 import stat
@@ -228,6 +229,21 @@ def _whole_body(text: str, ended: bool = True) -> list[bytes]:
     return out if ended else [*out, _odd(response_trailers=pb.HttpTrailers())]
 
 
+def _compressed(text: str) -> list[bytes]:
+    """An event stream of a few large messages, compressed into one small piece."""
+    headers = pb.ProcessingRequest.FromString(headers_message())
+    headers.response_headers.headers.headers.add(key="content-encoding", raw_value=b"gzip")
+    deltas = [{"content": text[at : at + 40_000]} for at in range(0, len(text), 40_000)]
+    frames = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    body = gzip.compress(b"".join(b"data: %b\n\n" % json.dumps(f).encode() for f in frames))
+    sent = [body[at : at + SLICE] for at in range(0, len(body), SLICE)]
+    return [
+        headers.SerializeToString(),
+        *(_odd(response_body=pb.HttpBody(body=piece)) for piece in sent),
+        _odd(response_body=pb.HttpBody(end_of_stream=True)),
+    ]
+
+
 PROSE = "".join(long_text()[:50_000])
 
 
@@ -237,8 +253,9 @@ PROSE = "".join(long_text()[:50_000])
         (_large_message(), 2),
         (_whole_body(PROSE), len(PROSE) // PORTION),
         (_whole_body(PROSE, ended=False), len(PROSE) // PORTION),
+        (_compressed(PROSE[:20_000] * 40), 15),
     ],
-    ids=["one message of a stream", "a whole body", "a whole body with trailers"],
+    ids=["one message of a stream", "a whole body", "a whole body with trailers", "compressed"],
 )
 async def test_reading_much_at_once_keeps_no_other_stream_waiting(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, messages: list[bytes], turns_owed: int
