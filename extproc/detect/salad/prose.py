@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from itertools import pairwise
+from operator import eq
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _SIGN = re.compile(r"[^A-Za-z ,.'\-]")
@@ -33,6 +33,6 @@ def plain(text: str, common: Container[str]) -> bool:
         return False
     if len(_SIGN.findall(text)) > SIGNS * len(text):
         return False
-    if sum(word in common for word in words) < COMMON * count:
+    if sum(map(common.__contains__, words)) < COMMON * count:
         return False
-    return not any(word == after for word, after in pairwise(words))
+    return not any(map(eq, words, words[1:]))
