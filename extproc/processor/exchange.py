@@ -7,7 +7,6 @@ here is caught here: the response then passes uninspected, and a metric says so.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -114,7 +113,7 @@ class Exchange:
         self.received = 0
         self._waiting: list[bytes] = []  # answered, not yet read
         self._size = 0  # of _waiting, in bytes
-        self._portions: deque[list[Event]] = deque()  # of what came, still to be inspected
+        self._portions: list[list[Event]] = []  # of what came, still to be inspected
         self._ended = False
         self._inspector: Inspector | None = None
         self._reader: Reader | None = None
@@ -189,7 +188,7 @@ class Exchange:
         if not self._portions or reader is None or inspector is None:
             return False
         try:
-            inspector.feed(self._portions.popleft())
+            inspector.feed(self._portions.pop(0))
             if self._portions:
                 return True
             if self._ended:
