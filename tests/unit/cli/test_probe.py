@@ -45,7 +45,7 @@ def sidecar(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         prober = Prober(made, [Subject(UNIT, Target(server))], BANDS, settings)
         for context in ("short", "long"):
             prober.matrix.deployment.failed(("u", context), made.clock() + 3600)
-        made.probe_summary = prober.summary
+        made.probe_summary = prober.view.summary
         admin = make_app(made, lambda: True)
         admin.add_routes(probe_routes(prober))
 

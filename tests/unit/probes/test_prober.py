@@ -16,7 +16,8 @@ from extproc.probes import Target
 from extproc.probes.budget import Cost
 from extproc.probes.kinds import NAMES, Outcome
 from extproc.probes.matrix import Subject, bands
-from extproc.probes.prober import Prober, ProberSettings
+from extproc.probes.prober import Prober
+from extproc.probes.settings import ProberSettings
 from extproc.processor import Services
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
@@ -294,7 +295,7 @@ async def test_a_restart_probes_nothing_anew_that_is_known() -> None:
             await eventually(lambda: bool(other.identity("u")))
             await asyncio.sleep(0.3)
         assert engine.generated == before
-        assert other.summary("u") == prober.summary("u")
+        assert other.view.summary("u") == prober.view.summary("u")
 
 
 async def test_settings_that_change_a_unit_probe_all_of_it_again() -> None:
@@ -334,7 +335,7 @@ async def test_nothing_runs_where_nothing_is_to_be_probed() -> None:
     prober = Prober(services(UNIT), [], BANDS)
     await prober.start()
     assert prober.described("u") is None
-    assert prober.summary("u") is None
+    assert prober.view.summary("u") is None
     await prober.stop()
 
 
