@@ -12,7 +12,7 @@ from extproc.mesh.audit.finding import Function, Hit, Severity, Theme
 from extproc.mesh.audit.guard import Guard
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
-from extproc.mesh.audit.world import MIB, Endpoint
+from extproc.mesh.audit.world import MIB, Endpoint, own_metadata
 
 if TYPE_CHECKING:
     from extproc.config import Settings
@@ -106,9 +106,8 @@ def unit_unknown_to_sidecar(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
         return
     ids = {unit.id for unit in settings.units}
     for cluster in mesh.units.values():
-        places = [cluster.node["metadata"], *(host.node["metadata"] for host in cluster.endpoints)]
-        for place in places:
-            at = place["filter_metadata"].key("semantic.extproc").key("unit")
+        for node in (cluster.node, *(host.node for host in cluster.endpoints)):
+            at = own_metadata(node).key("unit")
             if at and at.text() not in ids:
                 yield Hit(at, cluster.of, f"{at.text()} is none of {', '.join(sorted(ids))}")
 
@@ -208,13 +207,13 @@ def no_verified_fallback(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
 )
 @with_settings
 def sidecar_address(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
-    own = settings.grpc.address
+    listens = settings.grpc.address
     for cluster, _ in sidecar_clusters(mesh):
         hosts = cluster.endpoints
-        if hosts and not any(_listens(host, own) for host in hosts):
+        if hosts and not any(_listens(host, listens) for host in hosts):
             labels = ", ".join(host.label for host in hosts)
             at = hosts[0].node.at("endpoint", "address")
-            yield Hit(at, cluster.of, f"{labels}, grpc.address is {own}")
+            yield Hit(at, cluster.of, f"{labels}, grpc.address is {listens}")
 
 
 def _listens(host: Endpoint, address: str) -> bool:
