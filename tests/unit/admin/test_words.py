@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from extproc.admin import make_app
 from extproc.detect import Kind
 from extproc.health import Evidence, Ledger, Response, Subject
 from extproc.processor import Services
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
+from tests.unit.admin.client import Client
 
 UNITS = [Unit("a", release="r1", fallback=("b",)), Unit("b", release="r1")]
-Client = TestClient[web.Request, web.Application]
 
 
 class Kept:
@@ -41,12 +37,6 @@ def services(kept: Kept) -> Services:
     ledger, registry, metrics = Ledger(UNITS), Registry(UNITS), Metrics()
     metrics.watch(ledger, registry)
     return Services(registry, ledger, metrics, sinks=[kept])
-
-
-@pytest.fixture
-async def client(services: Services) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(services, lambda: True))) as made:
-        yield made
 
 
 def break_a(services: Services) -> None:
