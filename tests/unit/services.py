@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from extproc.detect import Finding, Kind
-from extproc.health import Ledger, Response
+from extproc.health import Evidence, Ledger, Response
 from extproc.processor import Services
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
+
+
+class Heard:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.records: list[Evidence] = []
+
+    def evidence(self, record: Evidence) -> None:
+        """Takes one record."""
+        self.records.append(record)
 
 
 def services_of(*units: Unit) -> Services:

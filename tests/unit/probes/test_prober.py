@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extproc.detect import Kind
-from extproc.health import Evidence, Response, State
+from extproc.health import Response, State
 from extproc.probes import Target
 from extproc.probes.budget import Cost
 from extproc.probes.kinds import NAMES, Outcome
@@ -22,16 +22,8 @@ from extproc.processor import Services
 from extproc.units import Unit
 from tests.unit.probes.engine import Engine
 from tests.unit.probes.prober import BANDS, QUICK, UNIT, running
-from tests.unit.services import services_of
+from tests.unit.services import Heard, services_of
 from tests.waiting import until
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.records: list[Evidence] = []
-
-    def evidence(self, record: Evidence) -> None:
-        self.records.append(record)
 
 
 def quarantine(services: Services, unit: str = "u", context: str = "short") -> None:
@@ -107,7 +99,7 @@ async def test_samples_visit_every_cell() -> None:
 
 
 async def test_a_failure_that_proves_itself_counts_as_a_corrupt_verdict() -> None:
-    engine, sink = Engine(), Sink()
+    engine, sink = Engine(), Heard()
     engine.sick = True
     async with probing(engine, kinds=("chat",)) as (prober, made):
         made.sinks.append(sink)
