@@ -13,7 +13,8 @@ from extproc.probes.kinds.base import Band
 from extproc.probes.lease import Lease, RedisLease
 from extproc.probes.matrix import Subject
 from extproc.probes.matrix import bands as bands_of
-from extproc.probes.prober import Prober, ProberSettings
+from extproc.probes.prober import Prober
+from extproc.probes.settings import ProberSettings
 from extproc.probes.target import ClientTls, Target
 from extproc.processor import Services
 

@@ -80,7 +80,7 @@ class Sidecar:
         self._persistence = Persistence(settings, self.services)
         self._outlets = Outlets(settings, self.services)
         self._prober = make_prober(settings, self.services)
-        self.services.probe_summary = self._prober.summary
+        self.services.probe_summary = self._prober.view.summary
         self._persistence.parts["probes"] = self._prober
         self._edge: Edge
         if edge is None:

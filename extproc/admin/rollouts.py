@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from extproc.admin.words import read_object
 from extproc.health import State
 
 Describe = Callable[[web.Request], dict[str, Any]]
@@ -91,13 +92,7 @@ def _why_not(found: dict[str, Any], wanted: dict[str, str]) -> str:
 
 async def _metadata(request: web.Request) -> dict[str, str]:
     """``metadata`` of Flagger's payload: what the canary's YAML says there."""
-    try:
-        content = await request.json()
-    except ValueError:
-        raise web.HTTPBadRequest(text="the body is no JSON\n") from None
-    if not isinstance(content, dict):
-        raise web.HTTPBadRequest(text="the body must be an object\n")
-    metadata = content.get("metadata") or {}
+    metadata = (await read_object(request)).get("metadata") or {}
     if not isinstance(metadata, dict):
         raise web.HTTPBadRequest(text='"metadata" must be an object\n')
     return {str(key): str(value) for key, value in metadata.items()}

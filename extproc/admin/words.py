@@ -85,6 +85,12 @@ async def read_json(request: web.Request) -> dict[str, Any]:
     # A JSON content type keeps a web page in an operator's browser from posting here unasked.
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text='send {"reason": "..."} as application/json\n')
+    return await read_object(request)
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """The same, of whatever content type: where a controller posts that sends its own. Raises
+    HTTPBadRequest."""
     try:
         content = await request.json()
     except ValueError:

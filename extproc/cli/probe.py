@@ -17,7 +17,7 @@ from extproc.cli.inspect import terminal
 
 if TYPE_CHECKING:
     from extproc.probes.matrix import Matrix, Subject
-    from extproc.probes.prober import ProberSettings
+    from extproc.probes.settings import ProberSettings
 
 KINDS = ("golden", "chat", "long", "json", "tools", "logprobs", "embedding")
 _KINDS = ", ".join(KINDS)
@@ -139,7 +139,7 @@ def _of_url(
     from extproc.config.golden import DEFAULT, load_golden
     from extproc.probes.kinds import make_probes
     from extproc.probes.matrix import Subject
-    from extproc.probes.prober import ProberSettings
+    from extproc.probes.settings import ProberSettings
     from extproc.probes.target import Target
     from extproc.probing import bands
     from extproc.units import Unit

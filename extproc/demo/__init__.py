@@ -2,8 +2,7 @@
 
 from extproc.demo.errors import Broken, Missing
 from extproc.demo.run import Options, run
-from extproc.demo.summary import Summary
 from extproc.demo.upstream import Upstream
 from extproc.demo.view import choose_view, closing
 
-__all__ = ["Broken", "Missing", "Options", "Summary", "Upstream", "choose_view", "closing", "run"]
+__all__ = ["Broken", "Missing", "Options", "Upstream", "choose_view", "closing", "run"]

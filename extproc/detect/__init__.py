@@ -2,11 +2,9 @@
 
 from extproc.detect.catalogue import (
     Catalogue,
-    Entry,
     entries,
     make_catalogue,
     policy_problems,
-    reason_names,
 )
 from extproc.detect.finding import Finding, Kind, Verdict, Weight
 from extproc.detect.inspector import Inspector
@@ -15,7 +13,6 @@ from extproc.detect.salad import prepare
 
 __all__ = [
     "Catalogue",
-    "Entry",
     "Finding",
     "Inspector",
     "Kind",
@@ -27,5 +24,4 @@ __all__ = [
     "make_catalogue",
     "policy_problems",
     "prepare",
-    "reason_names",
 ]

@@ -178,93 +178,86 @@ async def _pairs(client: Client, candidate: Sample, baseline: Sample) -> Pairs:
     return Pairs()
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What an exact test says of the drop in success. ``missing``: what the sample lacks to have
+    shown one, "" for nothing."""
+
+    test: str
+    drop: float
+    p: float
+    said: str
+    missing: str
+    counts: Measured
+
+
 def success(observed: Observed, settings: ShadowCanary) -> Check:
     """Whether the candidate succeeds as often as the baseline."""
-    return _paired(observed, settings) if observed.mirrored else _two_samples(observed, settings)
-
-
-def _two_samples(observed: Observed, settings: ShadowCanary) -> Check:
-    name, limit, alpha = (
-        "task_success",
-        settings.task_success_drop_threshold,
-        settings.significance,
-    )
-    ours, theirs = observed.candidate, observed.baseline
-    if not (ours.total and theirs.total):
+    name, limit = "task_success", settings.task_success_drop_threshold
+    if not observed.mirrored and not (observed.candidate.total and observed.baseline.total):
         return undecided(name, _nothing(observed), limit)
+    found = (_pairwise if observed.mirrored else _two_samples)(observed, settings)
+    said = found.said
+    numbers = {"test": found.test, "drop": found.drop, "p_value": found.p, **found.counts}
+    if found.drop > limit and found.p <= settings.significance:
+        return failed(name, said, Condition.SUCCESS, threshold=limit, measured=numbers)
+    if found.missing:
+        why = f"the sample is too small: {found.missing}; {said}"
+        return undecided(name, why, limit, measured=numbers)
+    if found.drop > limit:
+        return undecided(name, f"chance may explain the drop; {said}", limit, measured=numbers)
+    return passed(name, said, limit, measured=numbers)
+
+
+def _two_samples(observed: Observed, settings: ShadowCanary) -> _Compared:
+    limit, alpha = settings.task_success_drop_threshold, settings.significance
+    ours, theirs = observed.candidate, observed.baseline
     base_rate = theirs.failures / theirs.total
-    drop = ours.failures / ours.total - base_rate
+    rate = ours.failures / ours.total
     p = statistics.fisher_worse(ours.failures, ours.total, theirs.failures, theirs.total)
     needed = statistics.needed_to_compare(base_rate, limit, alpha)
-    said = (
-        f"success {_percent(1 - ours.failures / ours.total)} of {ours.total}, baseline "
-        f"{_percent(1 - base_rate)} of {theirs.total} (Fisher's exact test, p = {p:.2g})"
-    )
-    numbers: Measured = {
-        "test": "fisher",
-        "drop": drop,
-        "p_value": p,
-        "candidate": ours.total,
-        "baseline": theirs.total,
-        "needed": needed,
-        "share": ours.total / (ours.total + theirs.total),
-        "meant_share": settings.traffic_ratio,
-    }
-    if drop > limit and p <= alpha:
-        return failed(name, said, Condition.SUCCESS, threshold=limit, measured=numbers)
     missing = [
         f"{needed - sample.total} more of {sample.unit} {sample.release}".rstrip()
         for sample in (ours, theirs)
         if sample.total < needed
     ]
-    if missing:
-        return undecided(
-            name,
-            f"the sample is too small: {' and '.join(missing)}; {said}",
-            limit,
-            measured=numbers,
-        )
-    if drop > limit:
-        return undecided(name, f"chance may explain the drop; {said}", limit, measured=numbers)
-    return passed(name, said, limit, measured=numbers)
-
-
-def _paired(observed: Observed, settings: ShadowCanary) -> Check:
-    name, limit, alpha = (
-        "task_success",
-        settings.task_success_drop_threshold,
-        settings.significance,
+    return _Compared(
+        "fisher",
+        rate - base_rate,
+        p,
+        f"success {_percent(1 - rate)} of {ours.total}, baseline {_percent(1 - base_rate)} of "
+        f"{theirs.total} (Fisher's exact test, p = {p:.2g})",
+        " and ".join(missing),
+        {
+            "candidate": ours.total,
+            "baseline": theirs.total,
+            "needed": needed,
+            "share": ours.total / (ours.total + theirs.total),
+            "meant_share": settings.traffic_ratio,
+        },
     )
+
+
+def _pairwise(observed: Observed, settings: ShadowCanary) -> _Compared:
+    limit, alpha = settings.task_success_drop_threshold, settings.significance
     pairs = observed.pairs
     worse, better = pairs.only_candidate, pairs.only_baseline
-    drop = (worse - better) / pairs.total
     p = statistics.mcnemar_worse(worse, better)
     needed = statistics.needed_pairs((worse + better) / pairs.total, limit, alpha)
-    said = (
+    return _Compared(
+        "mcnemar",
+        (worse - better) / pairs.total,
+        p,
         f"of {pairs.total} mirrored requests {worse} failed on the candidate alone, {better} on "
-        f"the baseline alone (McNemar's exact test, p = {p:.2g})"
+        f"the baseline alone (McNemar's exact test, p = {p:.2g})",
+        f"{needed - pairs.total} more pairs" if pairs.total < needed else "",
+        {
+            "pairs": pairs.total,
+            "only_candidate": worse,
+            "only_baseline": better,
+            "needed": needed,
+        },
     )
-    numbers: Measured = {
-        "test": "mcnemar",
-        "drop": drop,
-        "p_value": p,
-        "pairs": pairs.total,
-        "only_candidate": worse,
-        "only_baseline": better,
-        "needed": needed,
-    }
-    if drop > limit and p <= alpha:
-        return failed(name, said, Condition.SUCCESS, threshold=limit, measured=numbers)
-    if pairs.total < needed:
-        return undecided(
-            name,
-            f"the sample is too small: {needed - pairs.total} more pairs; {said}",
-            limit,
-            measured=numbers,
-        )
-    if drop > limit:
-        return undecided(name, f"chance may explain the drop; {said}", limit, measured=numbers)
-    return passed(name, said, limit, measured=numbers)
 
 
 def degeneration(observed: Observed, settings: ShadowCanary) -> Check:

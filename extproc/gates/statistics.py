@@ -92,7 +92,8 @@ def needed_to_compare(rate: float, drop: float, significance: float, power: floa
     """
     if drop <= 0:
         return 0
-    worse = min(1.0, rate + drop)
+    rate = min(rate, 1.0 - drop)  # from where such a rise is still possible
+    worse = rate + drop
     mean = (rate + worse) / 2
     z_alpha = NormalDist().inv_cdf(1 - significance)
     z_power = NormalDist().inv_cdf(power)

@@ -4,8 +4,7 @@ from extproc.health.evidence import Evidence, Ids, Limiter, Subject
 from extproc.health.ledger import Ledger
 from extproc.health.report import ALL, Change, HealthSettings, Probes, Response
 from extproc.health.severity import Severity, severity, standby
-from extproc.health.states import Signal, State
-from extproc.health.verification import Verification
+from extproc.health.states import State
 
 __all__ = [
     "ALL",
@@ -18,10 +17,8 @@ __all__ = [
     "Probes",
     "Response",
     "Severity",
-    "Signal",
     "State",
     "Subject",
-    "Verification",
     "severity",
     "standby",
 ]

@@ -10,7 +10,6 @@ from extproc.probes.discovery import (
     count_tokens,
     discover,
     readiness,
-    wait_ready,
 )
 from extproc.probes.errors import (
     BadStatus,
@@ -21,8 +20,7 @@ from extproc.probes.errors import (
     TimedOut,
     Unreachable,
 )
-from extproc.probes.logprobs import TokenLogprob
-from extproc.probes.reply import Call, Counts, Reply, Timings
+from extproc.probes.reply import Call, Reply
 from extproc.probes.target import ClientTls, Target
 
 __all__ = [
@@ -32,7 +30,6 @@ __all__ = [
     "Client",
     "ClientSettings",
     "ClientTls",
-    "Counts",
     "Misconfigured",
     "NotJson",
     "ProbeError",
@@ -42,13 +39,10 @@ __all__ = [
     "Support",
     "Target",
     "TimedOut",
-    "Timings",
-    "TokenLogprob",
     "Unreachable",
     "Way",
     "corrupted_requests",
     "count_tokens",
     "discover",
     "readiness",
-    "wait_ready",
 ]

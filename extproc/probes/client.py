@@ -13,8 +13,8 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 import aiohttp
@@ -96,12 +96,7 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -220,15 +215,7 @@ class Client:
         raise AssertionError("unreachable")
 
     async def _plain(self, method: str, path: str, content: bytes | None) -> bytes:
-        assert self._session is not None  # noqa: S101
-        async with self._session.request(
-            method,
-            self._root + path,
-            data=content,
-            headers=self._headers(content),
-            allow_redirects=False,
-            timeout=self._timeouts,
-        ) as response:
+        async with self._request(method, path, content) as response:
             body = await self._whole(response, path)
             if response.status != 200:
                 raise self._bad(path, response, body)
@@ -240,15 +227,8 @@ class Client:
         content: bytes,
         request: Mapping[str, Any],
     ) -> Reply:
-        assert self._session is not None  # noqa: S101
         started = self._clock()
-        async with self._session.post(
-            self._root + path,
-            data=content,
-            headers=self._headers(content),
-            allow_redirects=False,
-            timeout=self._timeouts,
-        ) as response:
+        async with self._request("POST", path, content) as response:
             answered = self._clock() - started
             kind = response.headers.get("Content-Type", "")
             exchange = Exchange(
@@ -289,10 +269,19 @@ class Client:
                 raise NotJson(f"{self._root}{path}: answers 200 with no JSON ({kind})", reply)
             return reply
 
-    @property
-    def _timeouts(self) -> aiohttp.ClientTimeout:
-        # The total is kept in ``_within``, over all attempts.
-        return aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect)
+    def _request(
+        self, method: str, path: str, content: bytes | None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        assert self._session is not None  # noqa: S101
+        return self._session.request(
+            method,
+            self._root + path,
+            data=content,
+            headers=self._headers(content),
+            allow_redirects=False,
+            # The total is kept in ``_within``, over all attempts.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect),
+        )
 
     async def _whole(self, response: aiohttp.ClientResponse, path: str) -> bytes:
         received = bytearray()

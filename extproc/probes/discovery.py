@@ -6,7 +6,6 @@ is not certain stays ``unknown``, and a probe finds out.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,10 +48,6 @@ class Way(StrEnum):
 
     NATIVE = "llama.cpp n_probs"
     """llama.cpp's ``/completion`` with ``n_probs``: of what is generated."""
-
-
-PROMPT_WAYS = (Way.ECHO, Way.PROMPT)
-"""Those that tell the probabilities of a text that is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +116,6 @@ async def readiness(client: Client) -> Readiness:
     return Readiness(True, models, health)
 
 
-async def wait_ready(client: Client, seconds: float, pause: float = 0.5) -> Readiness:
-    """``readiness`` once the server is ready, or as it is after so many seconds."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + seconds
-    while True:
-        found = await readiness(client)
-        if found.ready or clock() + pause > deadline:
-            return found
-        await asyncio.sleep(pause)
-
-
 async def discover(client: Client) -> Capabilities:
     """What the server offers. Raises ProbeError only when not even its models can be listed."""
     models = await client.get_json("/v1/models")
@@ -140,7 +124,7 @@ async def discover(client: Client) -> Capabilities:
     entry = next((each for each in entries if each["id"] == model), entries[0] if entries else {})
     props = await _quietly(client, "/props")
     version = await _quietly(client, "/version")
-    engine = _engine(entry, props, version)
+    engine = _engine(entry, props)
     context, source = _context(entry, props)
     generating = await _ways(client, engine)
     tools, parallel = await _tools(client, props)
@@ -252,7 +236,7 @@ def _text(document: Any, name: str) -> str:
     return value[:128] if isinstance(value, str) else ""
 
 
-def _engine(entry: Mapping[str, Any], props: Any, version: Any) -> str:
+def _engine(entry: Mapping[str, Any], props: Any) -> str:
     owner = str(entry.get("owned_by", "")).lower()
     names = {"llamacpp": "llama.cpp", "llama.cpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
     if owner in names:

@@ -14,54 +14,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from extproc.health import ALL, Probes, State
-from extproc.probes.budget import Budget, Cost
+from extproc.probes.budget import Budget
 from extproc.probes.client import Client, ClientSettings
-from extproc.probes.discovery import Capabilities, fingerprint
 from extproc.probes.errors import ProbeError
-from extproc.probes.filler import Tokens
-from extproc.probes.kinds import NAMES, Judgement, Outcome, Probe, Room, make_probes
-from extproc.probes.kinds.base import Band
+from extproc.probes.kinds import NAMES, Band, Judgement, Outcome
 from extproc.probes.lease import Alone, Lease
 from extproc.probes.matrix import Job, Matrix, Subject, Why
 from extproc.probes.report import report
 from extproc.probes.results import Cell, Result, Results
-from extproc.probes.runner import NoRoom, Probed, Runner, Spent
+from extproc.probes.runner import NoRoom, Probed, Spent
+from extproc.probes.servers import Servers
+from extproc.probes.settings import ProberSettings
 from extproc.probes.tenure import Tenure
+from extproc.probes.view import View
 from extproc.processor import Services
 
 log = logging.getLogger(__name__)
 
 STEP = 1.0
 """Seconds between two looks at what is due."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProberSettings:
-    """Times in seconds. ``limit`` in each ``window`` is what probes may spend."""
-
-    interval: float = 60.0
-    timeout: float = 60.0
-    limit: Cost = Cost(200, 250_000, 900.0)
-    window: float = 3600.0
-    long_tokens: int = 8192
-    first_pause: float = 30.0
-    longest_pause: float = 600.0
-    seed: int = 0
-    probes: Mapping[str, Probe] = field(default_factory=make_probes)
-
-
-@dataclass(slots=True)
-class _Server:
-    """What is known of one unit's server."""
-
-    capabilities: Capabilities
-    tokens: Tokens
 
 
 class Prober:
@@ -89,10 +66,10 @@ class Prober:
             longest_pause=settings.longest_pause,
             seed=settings.seed,
         )
-        self._servers: dict[str, _Server] = {}
-        self._said: dict[str, str] = {}
-        """What each unit's server said of itself when it was asked last."""
-
+        self._servers = Servers(self.budget, self._now, settings)
+        self.view = View(
+            self.matrix, self.results, self.budget, self.identity, self.release, self._now
+        )
         self._tenure = Tenure(lease or Alone(), self.snapshot, self.restore, self._told)
         self._busy = asyncio.Lock()
         self._started = False
@@ -124,8 +101,7 @@ class Prober:
             for unit in before:
                 now = self.matrix.subjects.get(unit)
                 if now is None or now.target != before[unit].target:
-                    self._said.pop(unit, None)
-                    self._servers.pop(unit, None)
+                    self._servers.forget(unit)
         if self._started:
             await self.start()
 
@@ -154,42 +130,8 @@ class Prober:
 
     def identity(self, unit: str) -> str:
         """The unit's present identity, "" until its server has been asked."""
-        subject, said = self.matrix.subjects.get(unit), self._said.get(unit, "")
+        subject, said = self.matrix.subjects.get(unit), self._servers.said(unit)
         return subject.identity(self.release(unit), said) if subject and said else ""
-
-    def described(self, unit: str) -> dict[str, Any] | None:
-        """All results of a unit, None for one that is not probed."""
-        if unit not in self.matrix.subjects:
-            return None
-        identity = self.identity(unit)
-        used, limit = self.budget.used(self._now()), self.budget.limit
-        return {
-            "unit": unit,
-            "release": self.release(unit),
-            "summary": self.summary(unit),
-            "cells": [
-                {"class": cell.context, "kind": cell.kind} for cell in self.matrix.cells(unit)
-            ],
-            "budget": {
-                "window_seconds": self.budget.window,
-                "used": used._asdict(),
-                "limit": limit._asdict(),
-            },
-            "results": [
-                {**result.shown(), "current": self._current(result, identity)}
-                for result in self.results.of_unit(unit)
-            ],
-        }
-
-    def summary(self, unit: str) -> dict[str, Any] | None:
-        """How many probes of the present release came out how, None for an unprobed unit."""
-        if unit not in self.matrix.subjects:
-            return None
-        identity = self.identity(unit)
-        found = [r for r in self.results.of_unit(unit) if self._current(r, identity)]
-        counts = {each.value: sum(r.outcome is each for r in found) for each in Outcome}
-        at = max((result.at for result in found), default=None)
-        return {"cells": len(self.matrix.cells(unit)), **counts, "at": at}
 
     def snapshot(self) -> dict[str, Any]:
         """What must outlive the process, as JSON values."""
@@ -218,6 +160,10 @@ class Prober:
     def kinds(self) -> tuple[str, ...]:
         """The kinds of probes, in their order."""
         return NAMES
+
+    def described(self, unit: str) -> dict[str, Any] | None:
+        """All results of a unit, None for one that is not probed."""
+        return self.view.described(unit)
 
     def refuses(self) -> str:
         """Why nothing can be probed from here now, "" if it can."""
@@ -340,7 +286,7 @@ class Prober:
             trouble: Judgement | None = None
             try:
                 await stack.enter_async_context(client)
-                await self._acquaint(unit, client)
+                await self._servers.acquaint(unit, client)
             except ProbeError as error:
                 self._trouble = f"unit {unit}: {error.kind}"
                 trouble = Judgement(Outcome.ERROR, error.kind)
@@ -348,47 +294,22 @@ class Prober:
                 self._trouble = ""
             for cell in job.cells:
                 if trouble is None:
-                    probed = await self._probe(cell, client)
+                    band = self.matrix.bands[cell.context]
+                    probed = await self._servers.probe(cell, band, client)
                 else:
                     probed = Probed(trouble, Spent())
                 yield await self._took(cell, probed, job.why)
-
-    async def _acquaint(self, unit: str, client: Client) -> None:
-        """Learns what the server offers, if that is not known of what it runs now. Raises
-        ProbeError or NoRoom."""
-        said = await fingerprint(client)
-        if self._said.get(unit) != said:
-            self._servers.pop(unit, None)
-        self._said[unit] = said
-        if unit not in self._servers:
-            tokens = Tokens()
-            runner = Runner(client, self.budget, tokens, self._now)
-            self._servers[unit] = _Server(await runner.discover(), tokens)
 
     async def _recognise(self) -> None:
         """Asks servers that were not asked yet who they are: it may be known of them what they
         can, from before a restart of ours. Makes nothing compute."""
         for unit, subject in self.matrix.subjects.items():
-            if unit not in self._said and self.matrix.deployment.due((unit, ""), self._now()):
+            if not self._servers.said(unit) and self.matrix.deployment.due((unit, ""), self._now()):
                 try:
-                    async with Client(subject.target, ClientSettings(timeout=5.0)) as client:
-                        self._said[unit] = await fingerprint(client)
+                    await self._servers.recognise(unit, subject.target)
                 except ProbeError as error:
                     self._trouble = f"unit {unit}: {error.kind}"
                     self.matrix.deployment.failed((unit, ""), self._now())
-
-    async def _probe(self, cell: Cell, client: Client) -> Probed:
-        server = self._servers[cell.unit]
-        room = Room(
-            model=server.capabilities.model,
-            capabilities=server.capabilities,
-            band=self.matrix.bands[cell.context],
-            tokens=server.tokens,
-            long_tokens=self._settings.long_tokens,
-            seed=self._settings.seed,
-        )
-        runner = Runner(client, self.budget, server.tokens, self._now)
-        return await runner.probe(self._settings.probes[cell.kind], room)
 
     def _result(self, cell: Cell, probed: Probed) -> Result:
         unit, at = cell.unit, self._now()
@@ -423,8 +344,3 @@ class Prober:
 
     def _now(self) -> float:
         return self._services.clock()
-
-    def _current(self, result: Result, identity: str) -> bool:
-        if identity:
-            return result.identity == identity
-        return result.release == self.release(result.cell.unit)  # all that can be told from here

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 
 import brotli
@@ -30,7 +31,7 @@ class DecodeError(Exception):
 
 
 class UnknownEncoding(Exception):
-    """A content-encoding that is not in SUPPORTED."""
+    """A content-encoding that cannot be read here."""
 
 
 class Expansion(Exception):
@@ -143,19 +144,21 @@ class _Zstd:
         return bool(self._engine.eof)
 
 
-SUPPORTED = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
+_DECODERS: dict[str, Callable[[], Decoder]] = {
+    "gzip": partial(_Zlib, "gzip"),
+    "x-gzip": partial(_Zlib, "gzip"),
+    "deflate": partial(_Zlib, "deflate"),
+    "br": _Brotli,
+    "zstd": _Zstd,
+}
 
 
 def _decoder(name: str) -> Decoder:
-    if name in ("gzip", "x-gzip"):
-        return _Zlib("gzip")
-    if name == "deflate":
-        return _Zlib("deflate")
-    if name == "br":
-        return _Brotli()
-    if name == "zstd":
-        return _Zstd()
-    raise UnknownEncoding(name)
+    try:
+        make = _DECODERS[name]
+    except KeyError:
+        raise UnknownEncoding(name) from None
+    return make()
 
 
 class Decoding:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.accuracy import judge
-from bench.adversary import CORRUPT, HEALTHY, Case, Maker
+from bench.adversary import corrupt, healthy
+from bench.adversary.draw import Case, Maker
 from extproc.detect import Kind
 
 EACH = 16
@@ -19,18 +20,18 @@ CEILING = {"lists": 5}
 alone between them, are salad to anybody who does not know that a list was wanted."""
 
 
-@pytest.mark.parametrize("kind", CORRUPT)
+@pytest.mark.parametrize("kind", corrupt.KINDS)
 def test_corruption_of_every_kind_is_caught(kind: str) -> None:
     maker = Maker(3, [])
-    cases = [getattr(maker, kind)() for _ in range(EACH)]
+    cases = [corrupt.KINDS[kind](maker) for _ in range(EACH)]
     missed = [case.text[-80:] for case in cases if verdict(case) is not Kind.CORRUPT]
     assert len(missed) <= (1 - FLOOR.get(kind, 0.87)) * EACH, missed
 
 
-@pytest.mark.parametrize("kind", HEALTHY)
+@pytest.mark.parametrize("kind", healthy.KINDS)
 def test_hard_healthy_text_of_every_kind_is_left_alone(kind: str) -> None:
     maker = Maker(3, [])
-    cases = [getattr(maker, kind)() for _ in range(EACH)]
+    cases = [healthy.KINDS[kind](maker) for _ in range(EACH)]
     wrong = [case.text[-80:] for case in cases if verdict(case) is Kind.CORRUPT]
     assert len(wrong) <= CEILING.get(kind, 1), wrong
 

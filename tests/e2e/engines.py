@@ -61,12 +61,13 @@ class Engines:
         process = self._processes.start(name, command)
 
         async def ready() -> bool:
-            return await asyncio.to_thread(_answers, f"http://127.0.0.1:{port}/health")
+            return await asyncio.to_thread(answers, f"http://127.0.0.1:{port}/health")
 
         asyncio.run(wait_ready(process, ready, 100))
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
+    """Whether 200 comes from there."""
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
             return bool(response.status == 200)

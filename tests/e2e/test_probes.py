@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from extproc.demo.processes import Processes
 from extproc.demo.stage import Stage
 from extproc.demo.topology import Build, Topology
 from tests.e2e.engines import model_of
+from tests.e2e.gateway import eventually
 from tests.e2e.test_probes_model import GOLDEN
 
 pytestmark = [pytest.mark.model, pytest.mark.timeout(300)]
@@ -82,10 +81,10 @@ async def test_a_mended_engine_is_let_in_by_probes_alone_and_a_sick_one_is_not(
                 body = prompts.chat(prompt, stream=False)
                 async with session.post(topology.url, json=body) as response:
                     await response.read()
-            await eventually(lambda: state(unit, "quarantine"))
+            await eventually(lambda: state(unit, "quarantine"), 90)
 
             before = await attempts()
-            await eventually(lambda: more(attempts, before + 2))
+            await eventually(lambda: more(attempts, before + 2), 90)
             assert (await unit())["state"] == "quarantine", "it is still sick"
             probes = await get_json(session, f"{api}/probes")
             failed = [result for result in probes["results"] if result["outcome"] == "failed"]
@@ -96,19 +95,12 @@ async def test_a_mended_engine_is_let_in_by_probes_alone_and_a_sick_one_is_not(
             await stage.stop(topology.rollout)
             mended = replace(topology.rollout, corrupt=False)
             await stage.serve(mended)
-            await eventually(lambda: state(unit, "observe"))
+            await eventually(lambda: state(unit, "observe"), 90)
             after = await unit()
             assert after["mode"] is None
             assert after["counts"] == answers, "probes are no traffic"
             assert after["probes"]["passed"] >= 2
             assert after["probes"]["failed"] == 0
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < deadline, "not in time"
-        await asyncio.sleep(0.1)
 
 
 async def state(unit: Callable[[], Awaitable[dict[str, Any]]], wanted: str) -> bool:

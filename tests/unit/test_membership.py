@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from extproc.persistence import Persistence
 from extproc.processor import Services
 from extproc.sidecar import make_services
 from tests.redis_server import RedisServer
-from tests.unit.health.waiting import until
+from tests.waiting import until
 
 UNIT = "{id: a, model: m, engine: vllm, quantization: fp8, release: r1}"
 
@@ -71,16 +70,6 @@ class Member:
             for sample in family.samples
             if sample.name == f"semantic_extproc_{name}"
         )
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 @asynccontextmanager

@@ -20,7 +20,8 @@ from extproc.outlets import Outlets
 from extproc.processor import Services
 from extproc.sidecar import make_services
 from extproc.signals.webhooks import signature
-from tests.unit.signals.mesh import request, statuses, until
+from tests.unit.signals.mesh import request, statuses
+from tests.waiting import until
 
 TEXT = """\
 units:

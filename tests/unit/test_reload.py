@@ -14,7 +14,7 @@ from extproc.detect import Kind
 from extproc.health import Response, State
 from extproc.reload import Reload
 from extproc.signals.processes import Processes
-from tests.unit.health.waiting import until
+from tests.waiting import until
 
 FIRST = "units: [{id: a, release: r1}]\nhold: {tokens: 8}\nadmin: {address: ':1'}\n"
 

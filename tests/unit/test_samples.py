@@ -24,6 +24,7 @@ from extproc.samples import make_quote
 from extproc.sidecar import make_services
 from tests.unit.health.records import verdict
 from tests.unit.health.test_keeper import Watcher
+from tests.unit.services import Heard
 
 TEXT = "after that Margaret Okonkwo went " + "round and " * 20
 HOUR = 3600.0
@@ -204,14 +205,7 @@ def test_the_record_of_a_file_without_samples_is_read() -> None:
 
 
 def test_people_are_told_without_the_sample_and_the_store_gets_it() -> None:
-    class Sink:
-        def __init__(self) -> None:
-            self.records: list[Evidence] = []
-
-        def evidence(self, record: Evidence) -> None:
-            self.records.append(record)
-
-    store, people = Sink(), Sink()
+    store, people = Heard(), Heard()
     services = make_services(parse("units: [{id: a, release: r1}]", "x.yaml"))
     services.sinks.append(store)
     services.heralds.append(people)

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from extproc.demo.llamacpp import find_model
 from extproc.demo.ports import free_ports
 from extproc.demo.processes import Process, Processes, wait_ready
 from extproc.probes import Capabilities, Client, Reply, Target, Way, discover
+from tests.e2e.engines import answers
 from tests.unit.gates.fake import Gates, checks, statuses
 
 PYTHON = os.environ.get("SEMANTIC_EXTPROC_VLLM", "")
@@ -75,7 +75,7 @@ class Servers:
         )
 
         async def ready() -> bool:
-            return await asyncio.to_thread(_answers, f"{url}/health")
+            return await asyncio.to_thread(answers, f"{url}/health")
 
         asyncio.run(wait_ready(process, ready, 900))
         self._running = flavour, url, process
@@ -197,11 +197,3 @@ def test_a_nan_in_one_weight_loads_and_fails_from_gate_2_on(
     assert checks(report)["ready_endpoint"]["status"] == "passed"
     assert list(statuses(report).values())[1:4] == ["failed"] * 3
     assert checks(report)["nan_inf"]["status"] == "failed"
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False

@@ -6,6 +6,13 @@ import re
 from collections.abc import Mapping
 
 from extproc.mesh.audit.node import Node
+from extproc.mesh.audit.world import MARKER
+
+MARKED = {":status": "200", MARKER: "corrupt"}
+"""Headers of an answer that is to be retried."""
+
+HEALTHY = {":status": "200", "content-type": "application/json", "x-semantic-state": "pass"}
+"""Headers of one that is not."""
 
 
 def matches_string(matcher: Node, text: str) -> bool:

@@ -131,7 +131,7 @@ class Endpoint:
 
     @property
     def unit(self) -> str:
-        return unit_of(self.node["metadata"])
+        return own_metadata(self.node).key("unit").text()
 
     @property
     def label(self) -> str:
@@ -139,9 +139,9 @@ class Endpoint:
         return self.listener or (f"{self.address}:{self.port}" if self.port else self.address)
 
 
-def unit_of(metadata: Node) -> str:
-    """The unit that metadata names, "" if none."""
-    return metadata["filter_metadata"].key(NAMESPACE).key("unit").text()
+def own_metadata(node: Node) -> Node:
+    """Our part of the metadata of a cluster or a host."""
+    return node["metadata"]["filter_metadata"].key(NAMESPACE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +184,7 @@ class Cluster:
 
     @property
     def unit(self) -> str:
-        return unit_of(self.node["metadata"])
+        return own_metadata(self.node).key("unit").text()
 
     def thresholds(self, priority: str = "DEFAULT") -> Node:
         """The circuit breakers of a routing priority; the place for them if there are none."""
@@ -239,6 +239,10 @@ class World:
 
     def cluster(self, name: str) -> Cluster | None:
         return self.clusters.get(name)
+
+    def parts(self, cluster: Cluster) -> list[Cluster | None]:
+        """The members of an aggregate cluster, None for one that is not there; else itself."""
+        return [self.cluster(name) for name in cluster.members] or [cluster]
 
     def owner(self, cluster: str) -> str:
         """The unit that the sidecar's settings give a cluster to."""

@@ -118,7 +118,7 @@ class Probe:
 
     def judge(self, room: Room, answers: Sequence[Answer]) -> Judgement:
         """What the answers, one for each request, come to."""
-        first = first_trouble(self.name, answers)
+        first = first_trouble(answers)
         if first is not None:
             return first
         return self.check(room, [answer for answer in answers if isinstance(answer, Reply)])
@@ -128,7 +128,7 @@ class Probe:
         raise NotImplementedError
 
 
-def first_trouble(kind: str, answers: Sequence[Answer]) -> Judgement | None:
+def first_trouble(answers: Sequence[Answer]) -> Judgement | None:
     """What speaks against the answers before anybody looks at what they say, the gravest first."""
     verdicts = [judged(answer) for answer in answers]
     worst: Judgement | None = None

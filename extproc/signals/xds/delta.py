@@ -16,7 +16,7 @@ from typing import Any
 
 from envoy.service.discovery.v3 import discovery_pb2
 
-from extproc.signals.xds.session import IDENTIFIER, OnRefusal, OnUnknown
+from extproc.signals.xds.session import Session
 from extproc.signals.xds.world import Resources, Snapshot
 
 ALL = "*"
@@ -28,21 +28,14 @@ class _Subscription:
     sent: dict[str, str] = field(default_factory=dict)  # name -> digest that Envoy has
 
 
-class DeltaSession:
-    """``only``: the one type that the stream is for, "" on an aggregated stream."""
-
-    def __init__(self, only: str, on_refusal: OnRefusal, on_unknown: OnUnknown) -> None:
-        self._only = only
-        self._on_refusal = on_refusal
-        self._on_unknown = on_unknown
-        self._subscriptions: dict[str, _Subscription] = {}
-        self._responses = 0
+class DeltaSession(Session[_Subscription]):
+    """A stream of ``DeltaDiscoveryRequest`` and ``DeltaDiscoveryResponse``."""
 
     def request(self, request: Any, snapshot: Snapshot) -> Any | None:
-        """Takes a ``DeltaDiscoveryRequest``; the response that it calls for, if one."""
-        kind = request.type_url or self._only
-        if kind not in snapshot or (self._only and kind != self._only):
-            return None  # nothing here is of that type; Envoy goes on without
+        """Takes a request; the response that it calls for, if one."""
+        kind = self._kind(request, snapshot)
+        if not kind:
+            return None
         resources = snapshot[kind]
         if request.HasField("error_detail"):
             self._on_refusal(kind, request.error_detail.message)
@@ -89,18 +82,15 @@ class DeltaSession:
         gone = sorted({*missing, *(name for name in known.sent if name not in resources.by_name)})
         if not (news or gone or due):
             return None
-        self._responses += 1
         response = discovery_pb2.DeltaDiscoveryResponse(
             system_version_info=resources.version,
             type_url=kind,
-            nonce=str(self._responses),
             removed_resources=gone,
         )
-        response.control_plane.identifier = IDENTIFIER
         for name in news:
             each = wanted[name]
             response.resources.add(name=name, version=each.digest, resource=each.content)
             known.sent[name] = each.digest
         for name in gone:
             known.sent.pop(name, None)
-        return response
+        return self._numbered(response)

@@ -23,6 +23,7 @@ from extproc.health.evidence import Evidence, Subject
 from extproc.signals.metrics import Metrics
 from extproc.signals.xds.delta import DeltaSession
 from extproc.signals.xds.session import Session
+from extproc.signals.xds.sotw import SotwSession
 from extproc.signals.xds.topology import Topology
 from extproc.signals.xds.world import EDS, RTDS, Ask, Snapshot, World
 
@@ -118,8 +119,8 @@ class XdsServer:
 
     async def serve(self, context: Any, only: str = "", delta: bool = False) -> None:
         """One stream, until its Envoy ends it. ``delta``: it wants what changed alone."""
-        protocol = DeltaSession if delta else Session
-        session: Session | DeltaSession = protocol(only, self._refused, _unknown)
+        protocol: type[Session[Any]] = DeltaSession if delta else SotwSession
+        session = protocol(only, self._refused, _unknown)
         changed, writing = asyncio.Event(), asyncio.Lock()
         pushing = asyncio.create_task(self._push(session, changed, writing, context))
         pushing.add_done_callback(_end_with(asyncio.current_task(), context))
@@ -138,7 +139,7 @@ class XdsServer:
 
     async def _push(
         self,
-        session: Session | DeltaSession,
+        session: Session[Any],
         changed: asyncio.Event,
         writing: asyncio.Lock,
         context: Any,

@@ -1,24 +1,14 @@
-"""One xDS stream of one Envoy: the state-of-the-world protocol. No I/O.
-
-Rules (xDS protocol, "ACK, NACK and resource type instance version"):
-- The first request for a type is always answered, whatever version it names: what an Envoy kept
-  from another server proves nothing.
-- A request whose nonce is not that of the response sent last speaks of the past, and is passed
-  over; its sender will answer the newer response.
-- ACK and NACK alike are not answered. What was refused is not sent again: the next change is.
-- A request that adds names is answered with all of its names, as far as they exist here; one that
-  only drops names is not.
-"""
+"""One xDS stream of one Envoy: what both protocols have in common. No I/O."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from envoy.service.discovery.v3 import discovery_pb2
+from extproc.signals.xds.world import Snapshot
 
-from extproc.signals.xds.world import Resources, Snapshot
+S = TypeVar("S")
 
 IDENTIFIER = "semantic-extproc"
 
@@ -29,76 +19,35 @@ OnUnknown = Callable[[str, list[str]], None]
 """Told of names, once each, that an Envoy waits for in vain: type URL, and the names."""
 
 
-@dataclass(slots=True)
-class _Subscription:
-    names: frozenset[str] | None  # None: all there are, which an empty first request asks for
-    nonce: str = ""
-    sent: dict[str, str] = field(default_factory=dict)  # name -> digest
-
-
-class Session:
-    """``only``: the one type that the stream is for, "" on an aggregated stream."""
+class Session(ABC, Generic[S]):
+    """``only``: the one type that the stream is for, "" on an aggregated stream. ``S`` is what is
+    kept of an Envoy's subscription to a type."""
 
     def __init__(self, only: str, on_refusal: OnRefusal, on_unknown: OnUnknown) -> None:
         self._only = only
         self._on_refusal = on_refusal
         self._on_unknown = on_unknown
-        self._subscriptions: dict[str, _Subscription] = {}
+        self._subscriptions: dict[str, S] = {}
         self._responses = 0
 
+    @abstractmethod
     def request(self, request: Any, snapshot: Snapshot) -> Any | None:
-        """Takes a ``DiscoveryRequest``; the ``DiscoveryResponse`` that it calls for, if one."""
-        kind = request.type_url or self._only
-        if kind not in snapshot or (self._only and kind != self._only):
-            return None  # nothing here is of that type; Envoy goes on without
-        names = frozenset(request.resource_names)
-        known = self._subscriptions.get(kind)
-        if known is None:
-            known = self._subscriptions[kind] = _Subscription(names or None)
-            self._tell_unknown(kind, names, snapshot[kind])
-            return self._response(kind, known, snapshot[kind])
-        if request.response_nonce and request.response_nonce != known.nonce:
-            return None
-        if request.HasField("error_detail"):
-            self._on_refusal(kind, request.error_detail.message)
-        if known.names is None and not names:
-            return None
-        added = names - (known.names or frozenset())
-        self._tell_unknown(kind, added, snapshot[kind])
-        known.names = names
-        known.sent = {name: digest for name, digest in known.sent.items() if name in names}
-        return self._response(kind, known, snapshot[kind]) if added else None
+        """Takes a request of the protocol; the response that it calls for, if one."""
 
+    @abstractmethod
     def changed(self, snapshot: Snapshot) -> list[Any]:
         """The responses that a new snapshot calls for: none where nothing changed for this
         Envoy."""
-        return [
-            self._response(kind, known, snapshot[kind])
-            for kind, known in self._subscriptions.items()
-            if _wanted(known, snapshot[kind]) != known.sent
-        ]
 
-    def _tell_unknown(self, kind: str, names: frozenset[str], resources: Resources) -> None:
-        if unknown := names - resources.by_name.keys():
-            self._on_unknown(kind, sorted(unknown))
+    def _kind(self, request: Any, snapshot: Snapshot) -> str:
+        """The type URL that a request is about, "" for one that nothing here is of: Envoy goes on
+        without."""
+        kind: str = request.type_url or self._only
+        return kind if kind in snapshot and self._only in ("", kind) else ""
 
-    def _response(self, kind: str, known: _Subscription, resources: Resources) -> Any:
+    def _numbered(self, response: Any) -> Any:
+        """The response, with the next nonce and our name."""
         self._responses += 1
-        known.nonce = str(self._responses)
-        known.sent = _wanted(known, resources)
-        response = discovery_pb2.DiscoveryResponse(
-            version_info=resources.version,
-            type_url=kind,
-            nonce=known.nonce,
-            resources=[resources.by_name[name].content for name in known.sent],
-        )
+        response.nonce = str(self._responses)
         response.control_plane.identifier = IDENTIFIER
         return response
-
-
-def _wanted(known: _Subscription, resources: Resources) -> dict[str, str]:
-    return {
-        name: resource.digest
-        for name, resource in resources.by_name.items()
-        if known.names is None or name in known.names
-    }

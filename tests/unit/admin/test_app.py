@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
 
 from extproc.admin import make_app
-from extproc.detect import Finding, Kind
-from extproc.health import Ledger, Response
+from extproc.health import Ledger
 from extproc.processor import Services
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
+from tests.unit.admin.client import Client
+from tests.unit.services import corrupt
 
 UNITS = [
     Unit("a", release="r1", fallback=("b",)),
     Unit("b", release="r1", verified=True),
     Unit("m|vllm:0.9", release="r1"),
 ]
-Client = TestClient[Request, Application]
 
 
 @pytest.fixture
@@ -30,18 +28,6 @@ def services() -> Services:
     ledger, registry, metrics = Ledger(UNITS), Registry(UNITS), Metrics()
     metrics.watch(ledger, registry)
     return Services(registry, ledger, metrics)
-
-
-@pytest.fixture
-async def client(services: Services) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(services, lambda: True))) as made:
-        yield made
-
-
-def corrupt(services: Services, unit: str, times: int = 3) -> None:
-    finding = Finding("repetition", "period", 64, 16)
-    for _ in range(times):
-        services.record(Response(unit, "r1", "short", "h", Kind.CORRUPT, (finding,), "id", 0))
 
 
 async def check(client: Client, host: str) -> tuple[int, str | None]:

@@ -7,16 +7,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
+from aiohttp.web import Application
 
 from extproc.admin.evidence import evidence_routes
 from extproc.detect import Finding
 from extproc.health.evidence import Evidence
 from extproc.health.stores import StoreError
 from extproc.health.stores.memory import MemoryStore
+from tests.unit.admin.client import Client
 from tests.unit.health.records import verdict
-
-Client = TestClient[Request, Application]
 
 
 class Records(MemoryStore):

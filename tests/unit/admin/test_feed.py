@@ -16,8 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from extproc.admin import feed as module
 from extproc.admin.feed import MOST, Feed
 from tests.e2e.gateway import eventually
-
-Client = TestClient[web.Request, web.Application]
+from tests.unit.admin.client import Client
 
 
 class World:

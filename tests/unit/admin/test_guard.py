@@ -17,12 +17,10 @@ from extproc.admin.guard import is_loopback
 from extproc.admin.server import RenewedContext
 from extproc.cli.admin import CA, CERT, KEY, TOKEN, Api, Refused, Unreachable
 from extproc.config import ConfigError, parse
-from extproc.health import Ledger
-from extproc.processor import Services
-from extproc.signals import Metrics
 from extproc.tls import Certificates, Tls
-from extproc.units import Registry, Unit
+from extproc.units import Unit
 from tests.unit.cli.sidecar import served
+from tests.unit.services import services_of
 
 UNITS = [Unit("a")]
 WORD = {"reason": "seen garbage"}
@@ -31,7 +29,7 @@ TOKEN_VALUE = b"s3cret-t0ken"
 
 
 def app(loopback: bool = True, token: Callable[[], bytes] | None = None) -> Application:
-    services = Services(Registry(UNITS), Ledger(UNITS), Metrics())
+    services = services_of(*UNITS)
     return make_app(services, lambda: True, loopback, token)
 
 

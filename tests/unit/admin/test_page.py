@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from importlib import resources
 
 import pytest
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
 
 from extproc.admin import AdminServer, make_app
 from extproc.admin import page as page_module
 from extproc.detect import Finding, Kind
-from extproc.health import Evidence, Ledger, Response, Subject
+from extproc.health import Evidence, Response, Subject
 from extproc.health.stores import StoreError
 from extproc.processor import Services
-from extproc.signals import Metrics
-from extproc.units import Registry, Unit
+from extproc.units import Unit
+from tests.unit.admin.client import Client
+from tests.unit.services import corrupt, services_of
 
 EVIL = "<script>alert('x')</script>\"'&"
 
@@ -28,11 +27,6 @@ UNITS = [
     Unit("b", release="r1", verified=True),
     Unit("c", release="r1"),
 ]
-Client = TestClient[Request, Application]
-
-
-def made(units: list[Unit]) -> Services:
-    return Services(Registry(units), Ledger(units), Metrics())
 
 
 class Kept:
@@ -78,20 +72,12 @@ async def page(services: Services, records: Kept | None = None, serving: bool = 
         return Page(await answer.text())
 
 
-def corrupt(services: Services, unit: str, times: int) -> None:
-    finding = Finding("repetition", "period", 64, 16)
-    for at in range(times):
-        services.record(Response(unit, "r1", "short", "h", Kind.CORRUPT, (finding,), f"{at}", 1.0))
-
-
 @pytest.fixture
-async def client() -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(made(UNITS), lambda: True))) as made_client:
-        yield made_client
+def services() -> Services:
+    return services_of(*UNITS)
 
 
-async def test_it_says_what_is_out_and_who_covers_for_it() -> None:
-    services = made(UNITS)
+async def test_it_says_what_is_out_and_who_covers_for_it(services: Services) -> None:
     corrupt(services, "a", 3)
     found = await page(services)
     assert "a is out of traffic." in found.text
@@ -101,27 +87,26 @@ async def test_it_says_what_is_out_and_who_covers_for_it() -> None:
     assert "M · vllm" in found.text
 
 
-async def test_it_says_when_nothing_can_take_over() -> None:
-    services = made(UNITS)
+async def test_it_says_when_nothing_can_take_over(services: Services) -> None:
     corrupt(services, "c", 3)
     assert "out, and nothing verified can take over" in (await page(services)).text
 
 
 async def test_it_says_when_no_response_was_ever_seen() -> None:
-    assert "No response has been seen yet." in (await page(made(UNITS))).text
+    assert "No response has been seen yet." in (await page(services_of(*UNITS))).text
 
 
 async def test_it_says_when_it_does_not_serve() -> None:
-    assert "takes no streams" in (await page(made(UNITS), serving=False)).text
+    assert "takes no streams" in (await page(services_of(*UNITS), serving=False)).text
 
 
 async def test_without_units_it_is_a_page_all_the_same() -> None:
-    assert "No unit is configured" in (await page(made([]))).text
+    assert "No unit is configured" in (await page(services_of())).text
 
 
 async def test_nothing_that_metadata_or_people_say_becomes_markup() -> None:
     units = [Unit(EVIL, model=EVIL, engine=EVIL, release=EVIL, fallback=("b",)), Unit("b")]
-    services = made(units)
+    services = services_of(*units)
     finding = Finding("repetition", EVIL, 64, 16, shape=EVIL)
     services.record(Response(EVIL, EVIL, EVIL, EVIL, Kind.CORRUPT, (finding,), "i", 1.0))
     services.ledger.hold_out(EVIL, EVIL, 2.0)
@@ -142,19 +127,19 @@ async def test_evidence_is_shown_by_its_shape() -> None:
     record = Evidence(
         "id-1", Subject.VERDICT, 1.0, "a", "r1", "short", "h1", Kind.CORRUPT, (finding,)
     )
-    found = await page(made(UNITS), Kept([record]))
+    found = await page(services_of(*UNITS), Kept([record]))
     assert 'repetition.period "!" x 64 64, limit 16' in found.text
     assert ("a", {"href": "api/evidence/id-1"}) in found.tags
 
 
 async def test_a_store_that_fails_leaves_the_rest_of_the_page() -> None:
-    found = await page(made(UNITS), Kept(None))
+    found = await page(services_of(*UNITS), Kept(None))
     assert "It cannot be read: the disk is full" in found.text
     assert "pass" in found.text
 
 
 async def test_the_picture_is_explained_in_words() -> None:
-    found = await page(made(UNITS))
+    found = await page(services_of(*UNITS))
     labels = [attributes["aria-label"] for tag, attributes in found.tags if tag == "svg"]
     assert labels == ["no answers in the last hour"] * 3
 
@@ -164,7 +149,7 @@ async def test_many_clients_at_once_are_shown_one_page_that_is_made_once(
 ) -> None:
     monkeypatch.setattr(page_module, "FRESH", 1e6)
     kept = Kept([])
-    app = make_app(made(UNITS), lambda: True, records=kept)
+    app = make_app(services_of(*UNITS), lambda: True, records=kept)
     async with TestClient(TestServer(app)) as client:
         await asyncio.gather(*(client.get("/") for _ in range(30)))
     assert kept.asked == 1
@@ -192,7 +177,7 @@ def test_no_asset_asks_for_anything_elsewhere() -> None:
 
 
 async def test_events_end_when_the_sidecar_stops(client: Client) -> None:
-    services = made(UNITS)
+    services = services_of(*UNITS)
     server = AdminServer(make_app(services, lambda: True), "127.0.0.1:0")
     await server.start()
     async with ClientSession() as session:
@@ -205,7 +190,7 @@ async def test_events_end_when_the_sidecar_stops(client: Client) -> None:
 
 async def test_events_end_when_the_sidecar_begins_to_drain() -> None:
     serving = True
-    app = make_app(made(UNITS), lambda: serving)
+    app = make_app(services_of(*UNITS), lambda: serving)
     async with TestClient(TestServer(app)) as client:
         response = await client.get("/api/events")
         await response.content.readline()

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
 
-from extproc.admin import make_app
 from extproc.detect import Finding, Kind
-from extproc.health import Ledger, Response
+from extproc.health import Response
 from extproc.processor import Services
-from extproc.signals import Metrics
-from extproc.units import Registry, Unit
+from extproc.units import Unit
+from tests.unit.admin.client import Client
+from tests.unit.services import services_of
 
 UNITS = [Unit("a", release="r1", fallback=("b",)), Unit("b", release="r1", verified=True)]
-Client = TestClient[Request, Application]
 PAYLOAD = {"name": "podinfo", "namespace": "test", "phase": "Progressing", "metadata": None}
 
 
 @pytest.fixture
 def services() -> Services:
-    return Services(Registry(UNITS), Ledger(UNITS), Metrics())
-
-
-@pytest.fixture
-async def client(services: Services) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(services, lambda: True))) as made:
-        yield made
+    return services_of(*UNITS)
 
 
 def answer(services: Services, kind: Kind, times: int = 1, release: str = "r1") -> None:

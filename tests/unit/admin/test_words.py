@@ -3,50 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from extproc.admin import make_app
 from extproc.detect import Kind
-from extproc.health import Evidence, Ledger, Response, Subject
+from extproc.health import Ledger, Response, Subject
 from extproc.processor import Services
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
+from tests.unit.admin.client import Client
+from tests.unit.services import Heard
 
 UNITS = [Unit("a", release="r1", fallback=("b",)), Unit("b", release="r1")]
-Client = TestClient[web.Request, web.Application]
-
-
-class Kept:
-    """A sink."""
-
-    def __init__(self) -> None:
-        self.records: list[Evidence] = []
-
-    def evidence(self, record: Evidence) -> None:
-        self.records.append(record)
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def kept() -> Heard:
+    return Heard()
 
 
 @pytest.fixture
-def services(kept: Kept) -> Services:
+def services(kept: Heard) -> Services:
     ledger, registry, metrics = Ledger(UNITS), Registry(UNITS), Metrics()
     metrics.watch(ledger, registry)
     return Services(registry, ledger, metrics, sinks=[kept])
-
-
-@pytest.fixture
-async def client(services: Services) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(services, lambda: True))) as made:
-        yield made
 
 
 def break_a(services: Services) -> None:
@@ -66,7 +47,7 @@ async def metric(client: Client, name: str) -> list[str]:
 
 
 async def test_a_verified_fallback_makes_the_answer_to_envoy_hard(
-    client: Client, services: Services, kept: Kept
+    client: Client, services: Services, kept: Heard
 ) -> None:
     break_a(services)
     asked = {"Host": "a"}
@@ -95,7 +76,7 @@ async def test_a_verified_fallback_makes_the_answer_to_envoy_hard(
     assert kept.records[-1].cause == "withdrawn: it loops"
 
 
-async def test_a_lapse_is_told_once(client: Client, services: Services, kept: Kept) -> None:
+async def test_a_lapse_is_told_once(client: Client, services: Services, kept: Heard) -> None:
     word = {"seconds": 10, "reason": "gates"}
     await post(client, "/api/units/b/verification", word)
     services.clock = lambda: time.time() + 11
@@ -132,7 +113,7 @@ async def test_a_verification_needs_an_end_ahead_a_release_and_a_reason(
 
 
 async def test_passed_probes_let_a_unit_in_and_are_kept(
-    client: Client, services: Services, kept: Kept
+    client: Client, services: Services, kept: Heard
 ) -> None:
     break_a(services)
     unit = await post(client, "/api/units/a/probes", {"passed": 9, "reason": "matrix", "by": "p"})
@@ -141,7 +122,7 @@ async def test_passed_probes_let_a_unit_in_and_are_kept(
 
 
 async def test_failed_probes_are_kept_with_what_they_showed(
-    client: Client, services: Services, kept: Kept
+    client: Client, services: Services, kept: Heard
 ) -> None:
     finding = {"detector": "repetition", "reason": "period", "value": 64, "threshold": 16}
     word = {
@@ -178,7 +159,7 @@ async def test_failed_probes_are_kept_with_what_they_showed(
     ],
 )
 async def test_probes_that_cannot_be_counted_are_refused(
-    client: Client, services: Services, kept: Kept, wrong: dict[str, Any], status: int
+    client: Client, services: Services, kept: Heard, wrong: dict[str, Any], status: int
 ) -> None:
     before = services.ledger.snapshot()
     await post(client, "/api/units/a/probes", {"reason": "x", **wrong}, status)

@@ -7,16 +7,13 @@ from typer.testing import CliRunner
 
 from extproc.admin import make_app
 from extproc.cli import app
-from extproc.health import Ledger
-from extproc.processor import Services
-from extproc.signals import Metrics
-from extproc.units import Registry
 from tests.unit.cli.sidecar import served
+from tests.unit.services import services_of
 
 
 @pytest.mark.parametrize(("serving", "code"), [(True, 0), (False, 1)])
 def test_it_tells_whether_the_sidecar_serves(serving: bool, code: int) -> None:
-    services = Services(Registry([]), Ledger([]), Metrics())
+    services = services_of()
     with served(lambda: make_app(services, lambda: serving)) as address:
         result = CliRunner().invoke(app, ["health", "--admin", address])
     assert result.exit_code == code

@@ -22,12 +22,12 @@ from extproc.admin import make_app
 from extproc.cli import app
 from extproc.cli.operate import changes
 from extproc.detect import Finding, Kind
-from extproc.health import Ledger, Response, State
+from extproc.health import State
 from extproc.health.evidence import Evidence, Subject
 from extproc.processor import Services
-from extproc.signals import Metrics
-from extproc.units import Registry, Unit
+from extproc.units import Unit
 from tests.unit.cli.sidecar import served
+from tests.unit.services import corrupt, services_of
 
 UNITS = [
     Unit("unit-a", release="r1", fallback=("m/b:8",)),
@@ -38,7 +38,7 @@ NOBODY = "http://127.0.0.1:1"
 
 @pytest.fixture
 def services() -> Services:
-    return Services(Registry(UNITS), Ledger(UNITS), Metrics())
+    return services_of(*UNITS)
 
 
 @pytest.fixture
@@ -52,12 +52,6 @@ def url(services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
-
-
-def corrupt(services: Services, unit: str = "unit-a", times: int = 2) -> None:
-    finding = Finding("repetition", "period", 64, 16)
-    for at in range(times):
-        services.record(Response(unit, "r1", "short", "h", Kind.CORRUPT, (finding,), f"{at}", at))
 
 
 def test_status_shows_every_unit_and_exits_with_0_when_all_is_well(url: str) -> None:
@@ -78,7 +72,7 @@ def test_status_exits_with_1_when_something_is_out(url: str, services: Services)
 
 
 def test_status_as_json_is_what_the_api_says(url: str, services: Services) -> None:
-    corrupt(services)
+    corrupt(services, "unit-a", 2)
     result = run("status", "--output", "json")
     unit = json.loads(result.output)["units"][0]
     assert unit["id"] == "unit-a"

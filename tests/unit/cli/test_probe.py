@@ -21,7 +21,8 @@ from extproc.probes.matrix import Subject
 from extproc.probes.prober import Prober
 from tests.unit.cli.sidecar import served
 from tests.unit.probes.engine import Engine
-from tests.unit.probes.test_prober import BANDS, QUICK, UNIT, services
+from tests.unit.probes.prober import BANDS, QUICK, UNIT
+from tests.unit.services import services_of
 
 
 @pytest.fixture
@@ -40,12 +41,12 @@ def sidecar(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The admin server of a sidecar that probes by hand alone."""
 
     def make() -> web.Application:
-        made = services(UNIT)
+        made = services_of(UNIT)
         settings = replace(QUICK, interval=86_400, long_tokens=8192)
         prober = Prober(made, [Subject(UNIT, Target(server))], BANDS, settings)
         for context in ("short", "long"):
             prober.matrix.deployment.failed(("u", context), made.clock() + 3600)
-        made.probe_summary = prober.summary
+        made.probe_summary = prober.view.summary
         admin = make_app(made, lambda: True)
         admin.add_routes(probe_routes(prober))
 

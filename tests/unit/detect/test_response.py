@@ -15,9 +15,8 @@ from extproc.detect import (
     entries,
     learn,
     make_catalogue,
-    reason_names,
 )
-from extproc.detect.catalogue import ALL
+from extproc.detect.catalogue import ALL, reason_names
 from extproc.detect.detector import Setting
 from extproc.detect.thresholds import paths, with_thresholds
 from extproc.wire import (

@@ -16,7 +16,7 @@ from extproc.gates.settings import ShadowCanary
 from extproc.health import Response
 from tests.unit.cli.sidecar import served
 from tests.unit.gates.fake import Gates, checks
-from tests.unit.gates.services import services
+from tests.unit.services import services_of
 
 SETTINGS = ShadowCanary()
 
@@ -96,7 +96,7 @@ def test_a_small_sample_says_how_many_are_missing() -> None:
 @contextmanager
 def sidecar(records: list[Response]) -> Iterator[str]:
     """A real admin API over a book with these responses."""
-    book = services()
+    book = services_of()
     for response in records:
         book.record(response)
     with served(lambda: make_app(book, lambda: True)) as url:

@@ -106,6 +106,10 @@ def test_fewer_pairs_than_can_be_significant_are_never_enough() -> None:
     assert mcnemar_worse(math.ceil(n * 0.5), 0) <= 0.05
 
 
+def test_a_baseline_that_nearly_always_fails_needs_a_sample_all_the_same() -> None:
+    assert needed_to_compare(1.0, 0.03, 0.05) == needed_to_compare(0.97, 0.03, 0.05) > 100
+
+
 def test_a_drop_of_nothing_needs_no_sample() -> None:
     assert needed_to_compare(0.1, 0.0, 0.05) == 0
     assert needed_pairs(0.1, 0.0, 0.05) == 0

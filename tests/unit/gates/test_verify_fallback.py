@@ -14,7 +14,7 @@ from extproc.processor import Services
 from extproc.units import Unit
 from tests.unit.cli.sidecar import served
 from tests.unit.gates.fake import Fake, Gates
-from tests.unit.gates.services import services
+from tests.unit.services import services_of
 
 UNITS = (
     Unit("a", release="r7", fallback=("b", "c")),
@@ -26,7 +26,7 @@ UNITS = (
 
 @contextmanager
 def sidecar() -> Iterator[tuple[str, Services]]:
-    book = services(*UNITS)
+    book = services_of(*UNITS)
     with served(lambda: make_app(book, lambda: True)) as url:
         yield url, book
 

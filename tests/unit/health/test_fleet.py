@@ -7,7 +7,7 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from extproc.health.stores.fleet import Fleet
 from extproc.health.stores.redis_link import RedisLink
 from tests.redis_server import RedisServer
 from tests.unit.health.fake_ledger import FakeLedger
-from tests.unit.health.waiting import until
+from tests.waiting import until
 
 INDEX = "p:states"
 
@@ -51,16 +51,6 @@ class Sidecar:
     def decide(self, unit: str, state: State, context: str = "short") -> None:
         self.ledger.change(unit, state, context)
         self.fleet.nudge()
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from extproc.health.stores.memory import MemoryStore
 from extproc.health.stores.sqlite import SqliteStore
 from tests.unit.health.fake_ledger import FakeLedger
 from tests.unit.health.records import change, verdict
-from tests.unit.health.waiting import until
+from tests.waiting import until
 
 QUICK = KeeperSettings(batch=0.01, tick=0.05, backoff=0.02, longest_backoff=0.05)
 NEVER = KeeperSettings(batch=0.01, tick=3600)

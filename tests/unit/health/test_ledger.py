@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.detect import Kind
-from extproc.health import Change, Ledger, Response, Severity, Signal, State, severity
+from extproc.health import Change, Ledger, Response, Severity, State, severity
 from extproc.health.agreement import Agreement
 from extproc.health.sampling import Sampler
-from extproc.health.states import SEVERITY, TRANSITIONS, after
+from extproc.health.states import SEVERITY, TRANSITIONS, Signal, after
 from extproc.units import Registry, Unit
 
 UNITS = [Unit("a", release="r1", fallback=("b",)), Unit("b", release="r1", verified=True)]

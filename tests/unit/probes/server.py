@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -35,12 +34,7 @@ class Server:
         self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:

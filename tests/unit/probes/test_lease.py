@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +14,9 @@ from extproc.probes.prober import Prober
 from extproc.probes.target import Target
 from tests.redis_server import RedisServer
 from tests.unit.probes.engine import Engine
-from tests.unit.probes.test_prober import BANDS, QUICK, UNIT, eventually, running, services
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
+from tests.unit.probes.prober import BANDS, QUICK, UNIT, running
+from tests.unit.services import services_of
+from tests.waiting import until
 
 
 async def test_one_holds_the_lease_and_the_next_gets_a_greater_token(redis: RedisServer) -> None:
@@ -74,14 +66,14 @@ async def test_one_of_two_sidecars_probes_and_both_know_the_results(
 
         def prober(name: str) -> Prober:
             lease = RedisLease(redis.url, "p", name, 3.0)
-            return Prober(services(UNIT), subjects, BANDS, QUICK, lease)
+            return Prober(services_of(UNIT), subjects, BANDS, QUICK, lease)
 
         one, other = prober("a"), prober("b")
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(running(one))
-            await eventually(lambda: len(one.results.of_unit("u")) == 2)
+            await until(lambda: len(one.results.of_unit("u")) == 2)
             await stack.enter_async_context(running(other))
-            await eventually(lambda: len(other.results.of_unit("u")) == 2)
+            await until(lambda: len(other.results.of_unit("u")) == 2)
             assert not one.refuses()
             assert "another sidecar" in other.refuses()
             assert other.status() == "another sidecar is the fleet's prober"
@@ -90,7 +82,7 @@ async def test_one_of_two_sidecars_probes_and_both_know_the_results(
             assert other.budget.used(time.time()).requests > 0
             assert spent >= engine.generated - 1
             await one.stop()
-            await eventually(lambda: not other.refuses())
+            await until(lambda: not other.refuses())
             assert other.budget.used(time.time()).requests >= spent
 
 
@@ -111,9 +103,9 @@ async def test_a_prober_that_loses_its_lease_stops_in_the_middle(
     async with engine.serve() as server:
         lease = RedisLease(redis.url, "p", "a", 1.0)
         subjects = [Subject(UNIT, Target(server.url, "m"), ("golden",))]
-        prober = Prober(services(UNIT), subjects, BANDS, QUICK, lease)
+        prober = Prober(services_of(UNIT), subjects, BANDS, QUICK, lease)
         async with running(prober):
             await asyncio.wait_for(started.wait(), 20)
             redis.stop()
-            await eventually(lambda: prober._working is None)
+            await until(lambda: prober._working is None)
             assert prober.refuses()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,32 +11,19 @@ from typing import Any
 import pytest
 
 from extproc.detect import Kind
-from extproc.health import Evidence, Ledger, Response, State
+from extproc.health import Response, State
 from extproc.probes import Target
 from extproc.probes.budget import Cost
 from extproc.probes.kinds import NAMES, Outcome
-from extproc.probes.matrix import Subject, bands
-from extproc.probes.prober import Prober, ProberSettings
+from extproc.probes.matrix import Subject
+from extproc.probes.prober import Prober
+from extproc.probes.settings import ProberSettings
 from extproc.processor import Services
-from extproc.signals import Metrics
-from extproc.units import Registry, Unit
+from extproc.units import Unit
 from tests.unit.probes.engine import Engine
-
-QUICK = ProberSettings(interval=0.05, first_pause=0.05, longest_pause=0.1, long_tokens=1000)
-BANDS = bands([("short", 16384)], "long")
-UNIT = Unit("u", model="m", engine="vllm", release="r1")
-
-
-class Sink:
-    def __init__(self) -> None:
-        self.records: list[Evidence] = []
-
-    def evidence(self, record: Evidence) -> None:
-        self.records.append(record)
-
-
-def services(*units: Unit) -> Services:
-    return Services(Registry(units), Ledger(units), Metrics())
+from tests.unit.probes.prober import BANDS, QUICK, UNIT, running
+from tests.unit.services import Heard, services_of
+from tests.waiting import until
 
 
 def quarantine(services: Services, unit: str = "u", context: str = "short") -> None:
@@ -53,27 +40,11 @@ def quarantine(services: Services, unit: str = "u", context: str = "short") -> N
 async def probing(
     engine: Engine, settings: ProberSettings = QUICK, unit: Unit = UNIT, **more: Any
 ) -> AsyncIterator[tuple[Prober, Services]]:
-    made = services(unit)
+    made = services_of(unit)
     async with engine.serve() as server:
         kinds = more.pop("kinds", NAMES)
         subject = Subject(unit, Target(server.url, "m"), kinds)
         yield Prober(made, [subject], BANDS, settings, **more), made
-
-
-@asynccontextmanager
-async def running(prober: Prober) -> AsyncIterator[None]:
-    await prober.start()
-    try:
-        yield
-    finally:
-        await prober.stop()
-
-
-async def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        await asyncio.sleep(0.02)
 
 
 async def outcomes(prober: Prober, **which: Any) -> dict[tuple[str, str], Outcome]:
@@ -87,7 +58,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_whole_matrix_is_probed_at_deployment() -> None:
     async with probing(Engine(), replace(QUICK, interval=3600)) as (prober, _), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 2 * len(NAMES))
+        await until(lambda: len(prober.results.of_unit("u")) == 2 * len(NAMES))
         found = {(r.cell.context, r.cell.kind): r for r in prober.results.of_unit("u")}
         for context in ("short", "long"):
             for kind in NAMES:
@@ -100,42 +71,40 @@ async def test_the_whole_matrix_is_probed_at_deployment() -> None:
 async def test_a_change_of_release_probes_all_of_it_again() -> None:
     settings = replace(QUICK, interval=3600)
     async with probing(Engine(), settings, kinds=("golden",)) as (prober, made), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+        await until(lambda: len(prober.results.of_unit("u")) == 2)
         clean = Response("u", "r2", "short", "h", Kind.CLEAN, (), "", time.time())
         made.record(clean)
-        await eventually(
-            lambda: {result.release for result in prober.results.of_unit("u")} == {"r2"}
-        )
+        await until(lambda: {result.release for result in prober.results.of_unit("u")} == {"r2"})
 
 
 async def test_an_engine_of_another_version_is_probed_anew() -> None:
     engine = Engine("1")
     async with probing(engine, kinds=("golden", "chat")) as (prober, _), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 4)
+        await until(lambda: len(prober.results.of_unit("u")) == 4)
         before = prober.identity("u")
         engine.version = "2"
-        await eventually(lambda: prober.identity("u") != before)
-        await eventually(
+        await until(lambda: prober.identity("u") != before)
+        await until(
             lambda: {r.identity for r in prober.results.of_unit("u")} == {prober.identity("u")}
         )
 
 
 async def test_samples_visit_every_cell() -> None:
     async with probing(Engine(), kinds=("golden", "chat", "json")) as (prober, _), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 6)
+        await until(lambda: len(prober.results.of_unit("u")) == 6)
         times = {result.cell: result.at for result in prober.results.of_unit("u")}
-        await eventually(
+        await until(
             lambda: all(result.at > times[result.cell] for result in prober.results.of_unit("u"))
         )
 
 
 async def test_a_failure_that_proves_itself_counts_as_a_corrupt_verdict() -> None:
-    engine, sink = Engine(), Sink()
+    engine, sink = Engine(), Heard()
     engine.sick = True
     async with probing(engine, kinds=("chat",)) as (prober, made):
         made.sinks.append(sink)
         async with running(prober):
-            await eventually(lambda: made.ledger.state("u", "short") is State.QUARANTINE)
+            await until(lambda: made.ledger.state("u", "short") is State.QUARANTINE)
         (record, *_) = sink.records
         assert record.unit == "u"
         assert record.verdict is Kind.CORRUPT
@@ -152,7 +121,7 @@ async def test_a_golden_prompt_that_a_model_never_understood_is_no_evidence() ->
     engine = Engine()
     engine.golden = "I am glad to help you."
     async with probing(engine, kinds=("golden",)) as (prober, made), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+        await until(lambda: len(prober.results.of_unit("u")) == 2)
         assert {r.outcome for r in prober.results.of_unit("u")} == {Outcome.FAILED}
         assert not any(result.charged for result in prober.results.of_unit("u"))
         assert made.ledger.state("u", "short") is State.PASS
@@ -161,9 +130,9 @@ async def test_a_golden_prompt_that_a_model_never_understood_is_no_evidence() ->
 async def test_a_golden_prompt_that_was_understood_before_is() -> None:
     engine = Engine()
     async with probing(engine, kinds=("golden",)) as (prober, made), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+        await until(lambda: len(prober.results.of_unit("u")) == 2)
         engine.golden = "I am glad to help you."
-        await eventually(lambda: made.ledger.state("u", "short") is State.QUARANTINE)
+        await until(lambda: made.ledger.state("u", "short") is State.QUARANTINE)
 
 
 async def test_a_mended_unit_is_let_in_by_its_probes() -> None:
@@ -171,7 +140,7 @@ async def test_a_mended_unit_is_let_in_by_its_probes() -> None:
     async with probing(engine, replace(QUICK, interval=3600)) as (prober, made):
         quarantine(made)
         async with running(prober):
-            await eventually(lambda: made.ledger.state("u", "short") is State.OBSERVE)
+            await until(lambda: made.ledger.state("u", "short") is State.OBSERVE)
         assert "probes" in made.ledger.cause("u", "short")
 
 
@@ -181,10 +150,10 @@ async def test_a_unit_that_is_still_sick_stays_out() -> None:
     async with probing(engine, replace(QUICK, interval=3600)) as (prober, made):
         quarantine(made)
         async with running(prober):
-            await eventually(lambda: engine.generated > 20)
+            await until(lambda: engine.generated > 20)
             assert made.ledger.state("u", "short") is State.QUARANTINE
             engine.sick = False
-            await eventually(lambda: made.ledger.state("u", "short") is State.OBSERVE)
+            await until(lambda: made.ledger.state("u", "short") is State.OBSERVE)
 
 
 async def test_one_kind_that_fails_keeps_a_unit_out() -> None:
@@ -193,7 +162,7 @@ async def test_one_kind_that_fails_keeps_a_unit_out() -> None:
     async with probing(engine, replace(QUICK, interval=3600)) as (prober, made):
         quarantine(made)
         async with running(prober):
-            await eventually(lambda: engine.generated > 10)
+            await until(lambda: engine.generated > 10)
             assert made.ledger.state("u", "short") is State.QUARANTINE
 
 
@@ -203,7 +172,7 @@ async def test_all_probes_by_hand_let_a_unit_in_and_some_do_not(kinds: tuple[str
         quarantine(made)
         prober.matrix.recovery.failed(("u", "short"), time.time() + 3600)
         async with running(prober):
-            await eventually(lambda: not prober.refuses())
+            await until(lambda: not prober.refuses())
             await outcomes(prober, contexts=["short"], kinds=kinds)
         wanted = State.QUARANTINE if kinds else State.OBSERVE
         assert made.ledger.state("u", "short") is wanted
@@ -214,15 +183,15 @@ async def test_an_operators_hold_is_not_lifted() -> None:
         quarantine(made)
         made.announce(made.ledger.hold_out("u", "maintenance", time.time()))
         async with running(prober):
-            await eventually(lambda: made.ledger.class_state("u", "short") is State.OBSERVE)
+            await until(lambda: made.ledger.class_state("u", "short") is State.OBSERVE)
             assert made.ledger.unit_state("u") is State.QUARANTINE
 
 
 async def test_a_server_that_is_away_is_no_evidence() -> None:
-    made = services(UNIT)
+    made = services_of(UNIT)
     prober = Prober(made, [Subject(UNIT, Target("http://127.0.0.1:9", "m"))], BANDS, QUICK)
     async with running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 2 * len(NAMES))
+        await until(lambda: len(prober.results.of_unit("u")) == 2 * len(NAMES))
         assert {r.outcome for r in prober.results.of_unit("u")} == {Outcome.ERROR}
         assert made.ledger.state("u", "short") is State.PASS
         assert prober.status() == "waiting: unit u: refused"
@@ -233,9 +202,9 @@ async def test_a_key_that_is_not_set_is_an_error_of_the_probes(
 ) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     subject = Subject(UNIT, Target("http://127.0.0.1:9", "m", "NO_SUCH_KEY"))
-    prober = Prober(services(UNIT), [subject], BANDS, QUICK)
+    prober = Prober(services_of(UNIT), [subject], BANDS, QUICK)
     async with running(prober):
-        await eventually(lambda: prober.status() == "waiting: unit u: misconfigured")
+        await until(lambda: prober.status() == "waiting: unit u: misconfigured")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +214,7 @@ async def test_the_budget_is_never_exceeded(limit: Cost) -> None:
     engine = Engine()
     settings = replace(QUICK, interval=0.01, limit=limit, timeout=5)
     async with probing(engine, settings) as (prober, _), running(prober):
-        await eventually(lambda: "budget" in prober.status())
+        await until(lambda: "budget" in prober.status())
         for _ in range(20):
             assert engine.generated <= limit.requests
             assert engine.tokens <= limit.tokens
@@ -259,7 +228,7 @@ async def test_probes_by_hand_are_within_the_budget_and_say_so() -> None:
         prober.matrix.deployment.failed(("u", "short"), time.time() + 3600)
         prober.matrix.deployment.failed(("u", "long"), time.time() + 3600)
         async with running(prober):
-            await eventually(lambda: not prober.refuses())
+            await until(lambda: not prober.refuses())
             found = await outcomes(prober, contexts=["short"])
         assert found["short", "golden"] is Outcome.PASSED
         assert found["short", "chat"] is Outcome.PASSED
@@ -270,7 +239,7 @@ async def test_probes_by_hand_are_within_the_budget_and_say_so() -> None:
 async def test_results_outlive_the_process_with_their_release() -> None:
     async with probing(Engine(), kinds=("golden", "chat")) as (prober, made):
         async with running(prober):
-            await eventually(lambda: len(prober.results.of_unit("u")) == 4)
+            await until(lambda: len(prober.results.of_unit("u")) == 4)
         kept = json.loads(json.dumps(prober.snapshot()))
         other = Prober(made, list(prober.matrix.subjects.values()), BANDS, QUICK)
         other.restore(kept)
@@ -286,27 +255,27 @@ async def test_a_restart_probes_nothing_anew_that_is_known() -> None:
     engine, settings = Engine(), replace(QUICK, interval=3600)
     async with probing(engine, settings, kinds=("golden", "chat")) as (prober, made):
         async with running(prober):
-            await eventually(lambda: len(prober.results.of_unit("u")) == 4)
+            await until(lambda: len(prober.results.of_unit("u")) == 4)
         before = engine.generated
         other = Prober(made, list(prober.matrix.subjects.values()), BANDS, settings)
         other.restore(json.loads(json.dumps(prober.snapshot())))
         async with running(other):
-            await eventually(lambda: bool(other.identity("u")))
+            await until(lambda: bool(other.identity("u")))
             await asyncio.sleep(0.3)
         assert engine.generated == before
-        assert other.summary("u") == prober.summary("u")
+        assert other.view.summary("u") == prober.view.summary("u")
 
 
 async def test_settings_that_change_a_unit_probe_all_of_it_again() -> None:
     engine, settings = Engine(), replace(QUICK, interval=3600)
     async with probing(engine, settings, kinds=("golden",)) as (prober, _), running(prober):
-        await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+        await until(lambda: len(prober.results.of_unit("u")) == 2)
         before = prober.identity("u")
         (subject,) = prober.matrix.subjects.values()
         changed = replace(subject, unit=replace(subject.unit, driver="550.1"))
         await prober.reconfigure([changed], BANDS)
         assert prober.identity("u") != before
-        await eventually(
+        await until(
             lambda: {r.identity for r in prober.results.of_unit("u")} == {prober.identity("u")}
         )
 
@@ -314,27 +283,27 @@ async def test_settings_that_change_a_unit_probe_all_of_it_again() -> None:
 async def test_a_unit_that_gets_a_place_to_be_probed_at_is_probed() -> None:
     engine = Engine()
     async with engine.serve() as server:
-        prober = Prober(services(UNIT), [], BANDS, QUICK)
+        prober = Prober(services_of(UNIT), [], BANDS, QUICK)
         async with running(prober):
             assert prober.described("u") is None
             await prober.reconfigure([Subject(UNIT, Target(server.url, "m"), ("golden",))], BANDS)
-            await eventually(lambda: len(prober.results.of_unit("u")) == 2)
+            await until(lambda: len(prober.results.of_unit("u")) == 2)
             await prober.reconfigure([], BANDS)
             assert prober.described("u") is None
 
 
 @pytest.mark.parametrize("content", [None, 7, {}, {"results": [{}]}, {"results": [], "able": [1]}])
 async def test_results_that_cannot_be_read_are_probed_anew(content: Any) -> None:
-    prober = Prober(services(UNIT), [Subject(UNIT, Target("http://h", "m"))], BANDS)
+    prober = Prober(services_of(UNIT), [Subject(UNIT, Target("http://h", "m"))], BANDS)
     prober.restore(content)
     assert prober.results.of_unit("u") == []
 
 
 async def test_nothing_runs_where_nothing_is_to_be_probed() -> None:
-    prober = Prober(services(UNIT), [], BANDS)
+    prober = Prober(services_of(UNIT), [], BANDS)
     await prober.start()
     assert prober.described("u") is None
-    assert prober.summary("u") is None
+    assert prober.view.summary("u") is None
     await prober.stop()
 
 

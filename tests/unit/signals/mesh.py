@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable
-
 from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from envoy.service.runtime.v3 import rtds_pb2
@@ -67,11 +63,3 @@ def weights(response: discovery_pb2.DiscoveryResponse) -> dict[str, float]:
     message = rtds_pb2.Runtime()
     assert resource.Unpack(message)
     return {key: value.number_value for key, value in message.layer.fields.items()}
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Waits until ``condition`` holds; fails the test when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s"
-        await asyncio.sleep(0.01)

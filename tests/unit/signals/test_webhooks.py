@@ -21,7 +21,7 @@ from extproc.health.evidence import Evidence, Subject
 from extproc.signals import Metrics
 from extproc.signals.secret import SecretFile
 from extproc.signals.webhooks import Target, Webhooks, payload, signature
-from tests.unit.signals.mesh import until
+from tests.waiting import until
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 SECRET = b"a secret of the tests"

@@ -17,7 +17,8 @@ from extproc.health.evidence import Evidence, Subject
 from extproc.signals import Metrics
 from extproc.signals.xds import XdsServer
 from extproc.signals.xds.world import EDS, RTDS
-from tests.unit.signals.mesh import HARD, TOPOLOGY, Health, request, statuses, until, weights
+from tests.unit.signals.mesh import HARD, TOPOLOGY, Health, request, statuses, weights
+from tests.waiting import until
 
 CHANGE = Evidence("1", Subject.STATE, 0, "a", "r", "*", "*", Kind.CORRUPT)
 

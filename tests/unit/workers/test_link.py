@@ -18,7 +18,7 @@ from extproc.workers import hub as hubs
 from extproc.workers.frames import Began, Judged
 from extproc.workers.hub import Hub
 from extproc.workers.link import CAPACITY, Link
-from tests.unit.health.waiting import until
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

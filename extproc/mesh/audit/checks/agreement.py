@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from extproc.mesh.audit.checks.probing import asked_unit, asking
 from extproc.mesh.audit.checks.processing import DEFAULT_MESSAGE_TIMEOUT
 from extproc.mesh.audit.checks.sidecar import sidecar_clusters
-from extproc.mesh.audit.finding import Hit, Severity, Theme
+from extproc.mesh.audit.finding import Function, Hit, Severity, Theme
 from extproc.mesh.audit.guard import Guard
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
-from extproc.mesh.audit.world import MIB, Endpoint
+from extproc.mesh.audit.world import MIB, Endpoint, own_metadata
 
 if TYPE_CHECKING:
     from extproc.config import Settings
@@ -20,13 +20,22 @@ if TYPE_CHECKING:
 THEME = Theme("Envoy and extproc.yaml")
 
 
-def holding_guards(mesh: Mesh) -> Iterator[tuple[Guard, Settings]]:
-    """The guards that hold headers, with the settings of the hold."""
-    settings = mesh.world.settings
-    if settings is not None and settings.hold.enabled:
+def with_settings(function: Callable[[Mesh, Settings], Iterator[Hit]]) -> Function:
+    """A check of both sides; without extproc.yaml it finds nothing."""
+
+    def check(mesh: Mesh) -> Iterator[Hit]:
+        if mesh.world.settings is not None:
+            yield from function(mesh, mesh.world.settings)
+
+    return check
+
+
+def holding_guards(mesh: Mesh, settings: Settings) -> Iterator[Guard]:
+    """The guards that hold headers."""
+    if settings.hold.enabled:
         for guard in mesh.guards:
             if guard.holds and guard.body == "STREAMED":
-                yield guard, settings
+                yield guard
 
 
 @THEME.check(
@@ -37,8 +46,9 @@ def holding_guards(mesh: Mesh) -> Iterator[tuple[Guard, Settings]]:
     "ends reading and judging of that answer (ext_proc.message_timeouts).",
     "# Envoy:\nmessage_timeout: 1s\n# extproc.yaml:\nhold: {gap: 0.3}",
 )
-def gap_over_message_timeout(mesh: Mesh) -> Iterator[Hit]:
-    for guard, settings in holding_guards(mesh):
+@with_settings
+def gap_over_message_timeout(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    for guard in holding_guards(mesh, settings):
         at = guard["message_timeout"]
         seconds = at.seconds(DEFAULT_MESSAGE_TIMEOUT)
         if settings.hold.gap >= seconds:
@@ -55,8 +65,9 @@ def gap_over_message_timeout(mesh: Mesh) -> Iterator[Hit]:
     "(ext_proc.override_message_timeout_ignored).",
     "# Envoy:\nmax_message_timeout: 60s\n# extproc.yaml:\nhold: {patience: 60}",
 )
-def patience_mismatch(mesh: Mesh) -> Iterator[Hit]:
-    for guard, settings in holding_guards(mesh):
+@with_settings
+def patience_mismatch(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    for guard in holding_guards(mesh, settings):
         at = guard["max_message_timeout"]
         wanted, most = settings.hold.patience, at.seconds(0)
         if wanted > most:
@@ -72,8 +83,9 @@ def patience_mismatch(mesh: Mesh) -> Iterator[Hit]:
     "more: with engines that send headers before they read the prompt, every hold ends unseen.",
     "hold: {patience: 60}   # extproc.yaml: as max_message_timeout",
 )
-def patience_unused(mesh: Mesh) -> Iterator[Hit]:
-    for guard, settings in holding_guards(mesh):
+@with_settings
+def patience_unused(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    for guard in holding_guards(mesh, settings):
         at = guard["max_message_timeout"]
         more = at.seconds(0) > guard["message_timeout"].seconds(DEFAULT_MESSAGE_TIMEOUT)
         if settings.hold.patience == 0 and more:
@@ -88,15 +100,14 @@ def patience_unused(mesh: Mesh) -> Iterator[Hit]:
     "hard.",
     "units:\n- id: unit-a   # as in the metadata of Envoy's cluster",
 )
-def unit_unknown_to_sidecar(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or not settings.units:
+@with_settings
+def unit_unknown_to_sidecar(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if not settings.units:
         return
     ids = {unit.id for unit in settings.units}
     for cluster in mesh.units.values():
-        places = [cluster.node["metadata"], *(host.node["metadata"] for host in cluster.endpoints)]
-        for place in places:
-            at = place["filter_metadata"].key("semantic.extproc").key("unit")
+        for node in (cluster.node, *(host.node for host in cluster.endpoints)):
+            at = own_metadata(node).key("unit")
             if at and at.text() not in ids:
                 yield Hit(at, cluster.of, f"{at.text()} is none of {', '.join(sorted(ids))}")
 
@@ -108,9 +119,9 @@ def unit_unknown_to_sidecar(mesh: Mesh) -> Iterator[Hit]:
     "A unit nobody knows is healthy: a quarantine never shows here.",
     "hostname: unit-a   # an id of extproc.yaml, unit#class or unit@host",
 )
-def unit_health_unknown_unit(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or not settings.units:
+@with_settings
+def unit_health_unknown_unit(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if not settings.units:
         return
     ids = {unit.id for unit in settings.units}
     for cluster, _ in asking(mesh):
@@ -127,9 +138,9 @@ def unit_health_unknown_unit(mesh: Mesh) -> Iterator[Hit]:
     "The entry never applies; a misspelt cluster's answers are charged to unknown.",
     "clusters: [unit_a]   # names of Envoy's clusters",
 )
-def cluster_unknown_to_envoy(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or not mesh.world.whole:
+@with_settings
+def cluster_unknown_to_envoy(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if not mesh.world.whole:
         return
     for number, unit in enumerate(settings.units):
         for name in unit.clusters:
@@ -148,9 +159,9 @@ def cluster_unknown_to_envoy(mesh: Mesh) -> Iterator[Hit]:
     "Nothing it answers is read, so a fallback among such units helps nobody.",
     "# a priority of the front's cluster that leads to it",
 )
-def unit_without_traffic(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or not mesh.world.whole or not mesh.inspected:
+@with_settings
+def unit_without_traffic(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if not mesh.world.whole or not mesh.inspected:
         return
     seen = {way.unit for way in mesh.inspected}
     seen |= {host.unit for way in mesh.inspected for host in way.cluster.endpoints}
@@ -169,9 +180,9 @@ def unit_without_traffic(mesh: Mesh) -> Iterator[Hit]:
     "traffic, the sidecar does not send 503.",
     "units:\n- {id: unit-a, fallback: [unit-b]}\n- {id: unit-b, verified: true}",
 )
-def no_verified_fallback(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or len(settings.units) < 2:
+@with_settings
+def no_verified_fallback(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if len(settings.units) < 2:
         return
     verified = {unit.id for unit in settings.units if unit.verified}
     fallbacks = {name for unit in settings.units for name in unit.fallback}
@@ -194,17 +205,15 @@ def no_verified_fallback(mesh: Mesh) -> Iterator[Hit]:
     "(Right where a Service maps the port.)",
     "# the port of grpc.address in the endpoint of the sidecar's cluster",
 )
-def sidecar_address(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None:
-        return
-    own = settings.grpc.address
+@with_settings
+def sidecar_address(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    listens = settings.grpc.address
     for cluster, _ in sidecar_clusters(mesh):
         hosts = cluster.endpoints
-        if hosts and not any(_listens(host, own) for host in hosts):
+        if hosts and not any(_listens(host, listens) for host in hosts):
             labels = ", ".join(host.label for host in hosts)
             at = hosts[0].node.at("endpoint", "address")
-            yield Hit(at, cluster.of, f"{labels}, grpc.address is {own}")
+            yield Hit(at, cluster.of, f"{labels}, grpc.address is {listens}")
 
 
 def _listens(host: Endpoint, address: str) -> bool:
@@ -222,10 +231,8 @@ def _listens(host: Endpoint, address: str) -> bool:
     "and the others read all answers.",
     "# an endpoint for each worker: port + 10, + 20, ... (or a path with .1, .2, ...)",
 )
-def worker_not_listed(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None:
-        return
+@with_settings
+def worker_not_listed(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
     for cluster, _ in sidecar_clusters(mesh):
         hosts = cluster.endpoints
         if not any(_listens(host, settings.grpc.address) for host in hosts):
@@ -243,10 +250,8 @@ def worker_not_listed(mesh: Mesh) -> Iterator[Hit]:
     "(Right where a Service maps the port.)",
     "# the port of admin.address in health_check_config.address",
 )
-def unit_health_port(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None:
-        return
+@with_settings
+def unit_health_port(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
     port = int(settings.admin.address.rpartition(":")[2])
     for cluster, _ in asking(mesh):
         for host in cluster.endpoints:
@@ -263,10 +268,8 @@ def unit_health_port(mesh: Mesh) -> Iterator[Hit]:
     "# a transport_socket with UpstreamTlsContext on the sidecar's cluster, exactly if grpc.tls "
     "is set",
 )
-def sidecar_tls(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None:
-        return
+@with_settings
+def sidecar_tls(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
     for cluster, _ in sidecar_clusters(mesh):
         at = cluster.node["transport_socket"]
         matches = cluster.node["transport_socket_matches"]
@@ -281,9 +284,9 @@ def sidecar_tls(mesh: Mesh) -> Iterator[Hit]:
     "A message over it ends the stream: with 4 MB, grpc's own default, a 20 MB chunk gave a 500.",
     "grpc: {max_message_bytes: 268435456}   # extproc.yaml",
 )
-def grpc_message_bytes(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is not None and settings.grpc.max_message_bytes < 32 * MIB:
+@with_settings
+def grpc_message_bytes(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if settings.grpc.max_message_bytes < 32 * MIB:
         at = Node(None, "extproc.yaml: grpc.max_message_bytes")
         yield Hit(at, "", f"{settings.grpc.max_message_bytes} bytes")
 
@@ -296,9 +299,9 @@ def grpc_message_bytes(mesh: Mesh) -> Iterator[Hit]:
     "observability mode there is none.",
     "disable_immediate_response: false",
 )
-def terminate_without_immediate_response(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or settings.late_verdict != "terminate":
+@with_settings
+def terminate_without_immediate_response(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if settings.late_verdict != "terminate":
         return
     for guard in mesh.guards:
         if guard["disable_immediate_response"].flag() or guard.observes:
@@ -313,9 +316,9 @@ def terminate_without_immediate_response(mesh: Mesh) -> Iterator[Hit]:
     "The share is of all units; with a single one above it every quarantine stays soft.",
     "health: {max_quarantined: 0.5}   # extproc.yaml",
 )
-def quarantine_share(mesh: Mesh) -> Iterator[Hit]:
-    settings = mesh.world.settings
-    if settings is None or len(settings.units) < 2:
+@with_settings
+def quarantine_share(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    if len(settings.units) < 2:
         return
     if settings.health.max_quarantined * len(settings.units) < 1:
         at = Node(None, "extproc.yaml: health.max_quarantined")

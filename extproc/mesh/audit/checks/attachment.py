@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import indent
 
 from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.gather import is_processor
@@ -11,11 +12,22 @@ from extproc.mesh.audit.reach import Mesh
 
 THEME = Theme("The filter's place")
 
-FILTER = """
+ATTRIBUTES = """
+response_attributes:
+- xds.cluster_name
+- xds.upstream_host_metadata
+- upstream.address
+- request.id
+- request.path
+- request.size
+- "request.headers['x-envoy-attempt-count']"
+"""
+
+FILTER = f"""
 - name: envoy.filters.http.ext_proc
   typed_config:
     "@type": type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor
-    grpc_service: {envoy_grpc: {cluster_name: semantic_extproc}}
+    grpc_service: {{envoy_grpc: {{cluster_name: semantic_extproc}}}}
     failure_mode_allow: true
     message_timeout: 1s
     max_message_timeout: 60s
@@ -24,18 +36,11 @@ FILTER = """
       request_header_mode: SKIP
       response_header_mode: SEND
       response_body_mode: STREAMED
-    mutation_rules: {disallow_all: true, allow_expression: {regex: "x-semantic-.*"}}
-    response_attributes:
-    - xds.cluster_name
-    - xds.upstream_host_metadata
-    - upstream.address
-    - request.id
-    - request.path
-    - request.size
-    - "request.headers['x-envoy-attempt-count']"
+    mutation_rules: {{disallow_all: true, allow_expression: {{regex: "x-semantic-.*"}}}}
+{indent(ATTRIBUTES.strip(), "    ")}
     metadata_options:
-      cluster_metadata_forwarding_namespaces: {untyped: [semantic.extproc]}
-      receiving_namespaces: {untyped: [semantic.extproc]}
+      cluster_metadata_forwarding_namespaces: {{untyped: [semantic.extproc]}}
+      receiving_namespaces: {{untyped: [semantic.extproc]}}
 """
 
 

@@ -21,8 +21,7 @@ def guarded_clusters(mesh: Mesh) -> Iterator[Cluster]:
     hosts, watched by a filter in the same manager, whose health the sidecar tells."""
     found: dict[str, Cluster] = {}
     for cluster in mesh.front_clusters.values():
-        members = [mesh.world.cluster(name) for name in cluster.members]
-        for entry in members or [cluster]:
+        for entry in mesh.world.parts(cluster):
             if entry is not None:
                 found.setdefault(entry.name, entry)
     for leg in mesh.level:

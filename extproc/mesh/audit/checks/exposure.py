@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from extproc.mesh.audit.finding import Hit, Severity, Theme
-from extproc.mesh.audit.matchers import matches_header, matches_string
+from extproc.mesh.audit.matchers import MARKED, matches_header, matches_string
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Front, Leg, Mesh
 from extproc.mesh.audit.world import HEADER_MUTATION, MARKER, Manager
@@ -89,10 +89,9 @@ def marker_removed_too_early(mesh: Mesh) -> Iterator[Hit]:
     "ext_proc",
 )
 def marker_forgeable(mesh: Mesh) -> Iterator[Hit]:
-    marked = {":status": "200", MARKER: "corrupt"}
     for front in mesh.fronts:
         heard = any(
-            matches_header(entry, marked)
+            matches_header(entry, MARKED)
             for entry in front.route.retry["retriable_headers"].items()
         )
         if not heard:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from extproc.mesh.audit.checks.attachment import ATTRIBUTES
 from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.guard import tells_namespace
 from extproc.mesh.audit.reach import Mesh, Way
-from extproc.mesh.audit.world import HEADER_MUTATION, Cluster
+from extproc.mesh.audit.world import HEADER_MUTATION, Cluster, own_metadata
 
 THEME = Theme("Identity")
 
@@ -16,17 +17,6 @@ ATTEMPT = "request.headers['x-envoy-attempt-count']"
 METADATA = """
 # unit: an id of extproc.yaml
 metadata: {filter_metadata: {semantic.extproc: {unit: unit-a, release: r1}}}
-"""
-
-ATTRIBUTES = """
-response_attributes:
-- xds.cluster_name
-- xds.upstream_host_metadata
-- upstream.address
-- request.id
-- request.path
-- request.size
-- "request.headers['x-envoy-attempt-count']"
 """
 
 NEEDED = {
@@ -198,7 +188,7 @@ def unit_not_named(mesh: Mesh) -> Iterator[Hit]:
         if not way.cluster.known_hosts:
             severity = Severity.WARNING
         said = "" if mesh.world.settings is not None else "unless clusters: in extproc.yaml does"
-        at = way.cluster.node["metadata"]["filter_metadata"].key("semantic.extproc")
+        at = own_metadata(way.cluster.node)
         yield Hit(at, way.cluster.of, said, severity=severity)
 
 
@@ -247,7 +237,7 @@ def aggregate_unit_metadata(mesh: Mesh) -> Iterator[Hit]:
             continue
         for host in way.cluster.endpoints:
             if not host.unit:
-                place = host.node["metadata"]["filter_metadata"].key("semantic.extproc")
+                place = own_metadata(host.node)
                 yield Hit(place, way.cluster.of, f"host {host.label} of {target.name}")
 
 
@@ -263,15 +253,12 @@ def release_missing(mesh: Mesh) -> Iterator[Hit]:
     settings = mesh.world.settings
     told = {unit.id for unit in settings.units if unit.release} if settings is not None else set()
     for way in mesh.inspected:
-        own = way.cluster.node["metadata"]["filter_metadata"].key("semantic.extproc")
-        hosts = [
-            host.node["metadata"]["filter_metadata"].key("semantic.extproc").key("release")
-            for host in way.cluster.endpoints
-        ]
-        if own.key("release") or (hosts and all(hosts)) or way.unit in told:
+        release = own_metadata(way.cluster.node).key("release")
+        hosts = [own_metadata(host.node).key("release") for host in way.cluster.endpoints]
+        if release or (hosts and all(hosts)) or way.unit in told:
             continue
         if way.unit and not way.cluster.partial:
-            yield Hit(own.key("release"), way.cluster.of)
+            yield Hit(release, way.cluster.of)
 
 
 @THEME.check(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from extproc.mesh.audit.checks.balancing import guarded_clusters
 from extproc.mesh.audit.checks.retrying import holding
 from extproc.mesh.audit.finding import Hit, Severity, Theme
-from extproc.mesh.audit.matchers import matches_response
+from extproc.mesh.audit.matchers import HEALTHY, MARKED, matches_response
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
-from extproc.mesh.audit.world import MARKER, Cluster
+from extproc.mesh.audit.world import Cluster
 
 THEME = Theme("Outlier detection")
 
@@ -81,13 +81,12 @@ def outlier_missing(mesh: Mesh) -> Iterator[Hit]:
     MATCHER,
 )
 def error_matcher_missing(mesh: Mesh) -> Iterator[Hit]:
-    marked = {":status": "200", MARKER: "corrupt"}
     for cluster, matcher in matchers(mesh):
         names = cluster.aggregate or (cluster.name,)
         members = [mesh.world.cluster(name) for name in names]
         if not any(member is not None and member.node["outlier_detection"] for member in members):
             continue
-        if not matcher or not matches_response(matcher, marked):
+        if not matcher or not matches_response(matcher, MARKED):
             said = "it matches no answer with x-semantic-verdict: corrupt" if matcher else ""
             yield Hit(matcher, cluster.of, said)
 
@@ -119,9 +118,8 @@ def error_matcher_hides_5xx(mesh: Mesh) -> Iterator[Hit]:
     MATCHER,
 )
 def error_matcher_takes_healthy(mesh: Mesh) -> Iterator[Hit]:
-    clean = {":status": "200", "content-type": "application/json", "x-semantic-state": "pass"}
     for cluster, matcher in matchers(mesh):
-        if matcher and matches_response(matcher, clean):
+        if matcher and matches_response(matcher, HEALTHY):
             yield Hit(matcher, cluster.of)
 
 

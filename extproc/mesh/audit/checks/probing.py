@@ -72,8 +72,7 @@ def unit_health_missing(mesh: Mesh) -> Iterator[Hit]:
     for cluster in {**watched, **mesh.front_clusters}.values():
         if cluster is None:
             continue
-        members = [mesh.world.cluster(name) for name in cluster.members] or [cluster]
-        for entry in members:
+        for entry in mesh.world.parts(cluster):
             if entry is None or entry.partial or fed_by_xds(mesh, entry):
                 continue
             if any(to_sidecar(entry, check) for check in entry.health_checks):
@@ -291,7 +290,7 @@ def unit_health_over_tls(mesh: Mesh) -> Iterator[Hit]:
 
 def covers(mesh: Mesh, cluster: Cluster) -> bool:
     """Whether the sidecar's word on the units of a cluster reaches Envoy."""
-    members = [mesh.world.cluster(name) for name in cluster.members] or [cluster]
     return all(
-        entry is not None and (asks_sidecar(entry) or fed_by_xds(mesh, entry)) for entry in members
+        part is not None and (asks_sidecar(part) or fed_by_xds(mesh, part))
+        for part in mesh.world.parts(cluster)
     )

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from extproc.mesh.audit.checks.sidecar import limit
 from extproc.mesh.audit.finding import Hit, Severity, Theme
-from extproc.mesh.audit.matchers import matches_header
+from extproc.mesh.audit.matchers import HEALTHY, MARKED, matches_header
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Front, Mesh
 from extproc.mesh.audit.retry import Kind, extension, retry_reach
-from extproc.mesh.audit.world import MARKER, MIB
+from extproc.mesh.audit.world import MIB
 
 THEME = Theme("Retry")
 
@@ -66,8 +66,7 @@ def retriable_headers(mesh: Mesh) -> Iterator[Hit]:
             continue
         if "retriable-headers" not in words(retry["retry_on"]):
             yield Hit(retry["retry_on"], of(front), "retry_on lacks retriable-headers")
-        marked = {":status": "200", MARKER: "corrupt"}
-        if not any(matches_header(entry, marked) for entry in retry["retriable_headers"].items()):
+        if not any(matches_header(entry, MARKED) for entry in retry["retriable_headers"].items()):
             said = "nothing matches x-semantic-verdict: corrupt"
             yield Hit(retry["retriable_headers"], of(front), said)
 
@@ -87,10 +86,9 @@ def words(node: Node) -> list[str]:
 def retries_healthy_answers(mesh: Mesh) -> Iterator[Hit]:
     for front in holding(mesh):
         retry = front.route.retry
-        clean = {":status": "200", "content-type": "application/json", "x-semantic-state": "pass"}
         if "retriable-headers" in words(retry["retry_on"]):
             for entry in retry["retriable_headers"].items():
-                if matches_header(entry, clean):
+                if matches_header(entry, HEALTHY):
                     yield Hit(entry, of(front))
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from extproc.mesh.audit.checks.retrying import POLICY
 from extproc.mesh.audit.checks.sidecar import WIDE, sidecar_clusters
-from extproc.mesh.audit.finding import Hit, Severity, Theme
+from extproc.mesh.audit.finding import Function, Hit, Severity, Theme
 from extproc.mesh.audit.guard import Guard
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
+from extproc.mesh.audit.world import Cluster
 
 THEME = Theme("A running Envoy")
 
@@ -38,6 +39,58 @@ def processing(mesh: Mesh, guard: Guard, name: str) -> tuple[Node, float | None]
     return Node(None, f"stats: {key}"), counter(mesh, key)
 
 
+def stat(mesh: Mesh, cluster: Cluster, name: str) -> tuple[Node, float | None]:
+    """A counter or gauge of one cluster."""
+    key = f"cluster.{cluster.name}.{name}"
+    return Node(None, f"stats: {key}"), counter(mesh, key)
+
+
+def read(mesh: Mesh) -> Iterator[tuple[Node, str, float | None, float | None]]:
+    """Of every filter downstream: where its counter of streams stands, what it belongs to, how many
+    streams it has started, and how many requests have passed."""
+    for guard in mesh.guards:
+        if not guard.upstream and guard.manager is not None:
+            at, started = processing(mesh, guard, "streams_started")
+            passed = counter(mesh, f"http.{guard.manager.stat_prefix}.downstream_rq_total")
+            yield at, guard.of, started, passed
+
+
+# Most checks ask only whether a counter has counted.
+
+
+def of_filters(name: str) -> Function:
+    """A check of a counter that each filter has."""
+
+    def check(mesh: Mesh) -> Iterator[Hit]:
+        for guard in mesh.guards:
+            at, value = processing(mesh, guard, name)
+            if value:
+                yield Hit(at, guard.of, f"{value:g}")
+
+    return check
+
+
+def of_fronts(*names: str) -> Function:
+    """A check of counters that each cluster of the front has."""
+    return _of_clusters(lambda mesh: mesh.front_clusters.values(), names)
+
+
+def of_sidecars(*names: str) -> Function:
+    """A check of counters that each of the sidecar's clusters has."""
+    return _of_clusters(lambda mesh: (cluster for cluster, _ in sidecar_clusters(mesh)), names)
+
+
+def _of_clusters(clusters: Callable[[Mesh], Iterable[Cluster]], names: tuple[str, ...]) -> Function:
+    def check(mesh: Mesh) -> Iterator[Hit]:
+        for cluster in clusters(mesh):
+            for name in names:
+                at, value = stat(mesh, cluster, name)
+                if value:
+                    yield Hit(at, cluster.of, f"{value:g}")
+
+    return check
+
+
 @THEME.check(
     "no-answer-read",
     Severity.ERROR,
@@ -47,13 +100,9 @@ def processing(mesh: Mesh, guard: Guard, name: str) -> tuple[Node, float | None]
     "# look for disabled overrides, another listener or port, and the routes clients really use",
 )
 def no_answer_read(mesh: Mesh) -> Iterator[Hit]:
-    for guard in mesh.guards:
-        if guard.upstream or guard.manager is None:
-            continue
-        at, started = processing(mesh, guard, "streams_started")
-        passed = counter(mesh, f"http.{guard.manager.stat_prefix}.downstream_rq_total")
+    for at, of, started, passed in read(mesh):
         if started == 0 and passed:
-            yield Hit(at, guard.of, f"{passed:g} requests, 0 streams")
+            yield Hit(at, of, f"{passed:g} requests, 0 streams")
 
 
 @THEME.check(
@@ -64,13 +113,9 @@ def no_answer_read(mesh: Mesh) -> Iterator[Hit]:
     "# look for disabled overrides and matchers on the routes of this listener",
 )
 def part_not_read(mesh: Mesh) -> Iterator[Hit]:
-    for guard in mesh.guards:
-        if guard.upstream or guard.manager is None:
-            continue
-        at, started = processing(mesh, guard, "streams_started")
-        passed = counter(mesh, f"http.{guard.manager.stat_prefix}.downstream_rq_total")
+    for at, of, started, passed in read(mesh):
         if started and passed and started < 0.9 * passed:
-            yield Hit(at, guard.of, f"{passed:g} requests, {started:g} streams")
+            yield Hit(at, of, f"{passed:g} requests, {started:g} streams")
 
 
 @THEME.check(
@@ -81,110 +126,70 @@ def part_not_read(mesh: Mesh) -> Iterator[Hit]:
     "# send a request through the gateway, and audit again",
 )
 def no_traffic_yet(mesh: Mesh) -> Iterator[Hit]:
-    for guard in mesh.guards:
-        if guard.upstream or guard.manager is None:
-            continue
-        at, started = processing(mesh, guard, "streams_started")
-        if (
-            not started
-            and counter(mesh, f"http.{guard.manager.stat_prefix}.downstream_rq_total") == 0
-        ):
-            yield Hit(at, guard.of)
+    for at, of, started, passed in read(mesh):
+        if not started and passed == 0:
+            yield Hit(at, of)
 
 
-@THEME.check(
+THEME.check(
     "answers-passed-unread",
     Severity.WARNING,
     "answers passed without the sidecar",
     "ext_proc.failure_mode_allowed counts them: the sidecar was down, late, or its cluster's "
     "circuit breaker was full.",
     "# alert on it; then see sidecar-circuit-breaker, message-timeout-short and the sidecar's log",
-)
-def answers_passed_unread(mesh: Mesh) -> Iterator[Hit]:
-    yield from _counted(mesh, "failure_mode_allowed")
+)(of_filters("failure_mode_allowed"))
 
-
-@THEME.check(
+THEME.check(
     "message-timeouts",
     Severity.WARNING,
     "the sidecar was late",
     "Each is an answer that Envoy stopped asking about: message_timeout is too short, hold.gap too "
     "near it, or the sidecar short of CPU.",
     "message_timeout: 1s",
-)
-def message_timeouts(mesh: Mesh) -> Iterator[Hit]:
-    yield from _counted(mesh, "message_timeouts")
+)(of_filters("message_timeouts"))
 
-
-@THEME.check(
+THEME.check(
     "headers-rejected",
     Severity.ERROR,
     "Envoy rejected headers of the sidecar's",
     "mutation_rules do not allow what it set: markers or annotations are lost.",
     'mutation_rules: {disallow_all: true, allow_expression: {regex: "x-semantic-.*"}}',
-)
-def headers_rejected(mesh: Mesh) -> Iterator[Hit]:
-    yield from _counted(mesh, "rejected_header_mutations")
+)(of_filters("rejected_header_mutations"))
 
-
-@THEME.check(
+THEME.check(
     "longer-timeout-refused",
     Severity.WARNING,
     "Envoy refused to wait longer",
     "The sidecar asked for more time than max_message_timeout allows.",
     "max_message_timeout: 60s",
-)
-def longer_timeout_refused(mesh: Mesh) -> Iterator[Hit]:
-    yield from _counted(mesh, "override_message_timeout_ignored")
+)(of_filters("override_message_timeout_ignored"))
 
-
-@THEME.check(
+THEME.check(
     "streams-failed",
     Severity.WARNING,
     "streams to the sidecar failed",
     "Their answers passed unread, or, without failure_mode_allow, did not pass.",
     "# see the sidecar's log and the health of its cluster",
-)
-def streams_failed(mesh: Mesh) -> Iterator[Hit]:
-    yield from _counted(mesh, "streams_failed")
+)(of_filters("streams_failed"))
 
-
-def _counted(mesh: Mesh, name: str) -> Iterator[Hit]:
-    for guard in mesh.guards:
-        at, value = processing(mesh, guard, name)
-        if value:
-            yield Hit(at, guard.of, f"{value:g}")
-
-
-@THEME.check(
+THEME.check(
     "retries-refused",
     Severity.ERROR,
     "retries did not take place",
     "Each is a corrupt or failed answer that the client got.",
     "# upstream_rq_retry_overflow: max_retries of the circuit breaker; retry_or_shadow_abandoned:\n"
     "# request_body_buffer_limit",
-)
-def retries_refused(mesh: Mesh) -> Iterator[Hit]:
-    for cluster in mesh.front_clusters.values():
-        for name in ("upstream_rq_retry_overflow", "retry_or_shadow_abandoned"):
-            key = f"cluster.{cluster.name}.{name}"
-            if value := counter(mesh, key):
-                yield Hit(Node(None, f"stats: {key}"), cluster.of, f"{value:g}")
+)(of_fronts("upstream_rq_retry_overflow", "retry_or_shadow_abandoned"))
 
-
-@THEME.check(
+THEME.check(
     "retries-used-up",
     Severity.WARNING,
     "every attempt at some requests failed",
     "upstream_rq_retry_limit_exceeded counts requests whose last attempt was still corrupt or an "
     "error: what the client got.",
     POLICY,
-)
-def retries_used_up(mesh: Mesh) -> Iterator[Hit]:
-    for cluster in mesh.front_clusters.values():
-        key = f"cluster.{cluster.name}.upstream_rq_retry_limit_exceeded"
-        if value := counter(mesh, key):
-            yield Hit(Node(None, f"stats: {key}"), cluster.of, f"{value:g}")
+)(of_fronts("upstream_rq_retry_limit_exceeded"))
 
 
 @THEME.check(
@@ -196,27 +201,20 @@ def retries_used_up(mesh: Mesh) -> Iterator[Hit]:
 )
 def panic_happened(mesh: Mesh) -> Iterator[Hit]:
     for cluster in mesh.front_clusters.values():
-        key = f"cluster.{cluster.name}.lb_healthy_panic"
+        at, value = stat(mesh, cluster, "lb_healthy_panic")
         panic = cluster.node.at("common_lb_config", "healthy_panic_threshold")
-        value = counter(mesh, key)
         # With a threshold of 0 it counts requests that found no host, which is as it should be.
         if value and panic.number(50) > 0:
-            yield Hit(Node(None, f"stats: {key}"), cluster.of, f"{value:g}")
+            yield Hit(at, cluster.of, f"{value:g}")
 
 
-@THEME.check(
+THEME.check(
     "sidecar-overflow",
     Severity.ERROR,
     "the circuit breaker of the sidecar's cluster was hit",
     "Streams over it are refused, and their answers passed unread.",
     WIDE,
-)
-def sidecar_overflow(mesh: Mesh) -> Iterator[Hit]:
-    for cluster, _ in sidecar_clusters(mesh):
-        for name in ("upstream_rq_pending_overflow", "upstream_cx_overflow"):
-            key = f"cluster.{cluster.name}.{name}"
-            if value := counter(mesh, key):
-                yield Hit(Node(None, f"stats: {key}"), cluster.of, f"{value:g}")
+)(of_sidecars("upstream_rq_pending_overflow", "upstream_cx_overflow"))
 
 
 @THEME.check(
@@ -228,10 +226,9 @@ def sidecar_overflow(mesh: Mesh) -> Iterator[Hit]:
 )
 def sidecar_unreachable(mesh: Mesh) -> Iterator[Hit]:
     for cluster, _ in sidecar_clusters(mesh):
-        failed = counter(mesh, f"cluster.{cluster.name}.upstream_cx_connect_fail")
-        active = counter(mesh, f"cluster.{cluster.name}.upstream_cx_active")
+        at, failed = stat(mesh, cluster, "upstream_cx_connect_fail")
+        _, active = stat(mesh, cluster, "upstream_cx_active")
         if failed and active == 0:
-            at = Node(None, f"stats: cluster.{cluster.name}.upstream_cx_connect_fail")
             yield Hit(at, cluster.of, f"{failed:g} connections failed, none is open")
 
 
@@ -244,26 +241,17 @@ def sidecar_unreachable(mesh: Mesh) -> Iterator[Hit]:
 )
 def health_check_unanswered(mesh: Mesh) -> Iterator[Hit]:
     for cluster in mesh.front_clusters.values():
-        prefix = f"cluster.{cluster.name}.health_check"
-        asked, passed = counter(mesh, f"{prefix}.attempt"), counter(mesh, f"{prefix}.success")
-        failed = counter(mesh, f"{prefix}.network_failure")
+        _, asked = stat(mesh, cluster, "health_check.attempt")
+        _, passed = stat(mesh, cluster, "health_check.success")
+        at, failed = stat(mesh, cluster, "health_check.network_failure")
         if asked and failed and passed == 0:
-            yield Hit(
-                Node(None, f"stats: {prefix}.network_failure"),
-                cluster.of,
-                f"{failed:g} of {asked:g}",
-            )
+            yield Hit(at, cluster.of, f"{failed:g} of {asked:g}")
 
 
-@THEME.check(
+THEME.check(
     "ejections-overflowed",
     Severity.WARNING,
     "Envoy wanted to eject, and was not allowed to",
     "ejections_overflow counts ejections that max_ejection_percent forbade.",
     "outlier_detection: {max_ejection_percent: 50}",
-)
-def ejections_overflowed(mesh: Mesh) -> Iterator[Hit]:
-    for cluster in mesh.front_clusters.values():
-        key = f"cluster.{cluster.name}.outlier_detection.ejections_overflow"
-        if value := counter(mesh, key):
-            yield Hit(Node(None, f"stats: {key}"), cluster.of, f"{value:g}")
+)(of_fronts("outlier_detection.ejections_overflow"))

@@ -1,4 +1,4 @@
-"""What bench.adversary draws from: scripts, special tokens, wanted units, and code."""
+"""What the cases are made of: scripts, special tokens, wanted units, and code."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Returns once ``condition`` holds; fails the test when it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.signals.xds.session import Session
+from extproc.signals.xds.sotw import SotwSession
 from extproc.signals.xds.world import EDS, RTDS, Snapshot, World
 from tests.unit.signals.mesh import HARD, PASS, TOPOLOGY, Health, request, statuses, weights
 
@@ -21,7 +21,7 @@ class Envoy:
         self.refused: list[tuple[str, str]] = []
         self.world = World(TOPOLOGY, self.health)
         self.unknown: list[str] = []
-        self.session = Session(
+        self.session = SotwSession(
             only,
             lambda *what: self.refused.append(what),
             lambda _, names: self.unknown.extend(names),

@@ -1,0 +1,1 @@
+"""Corruption and hard healthy text of every kind, made by a seed."""
