@@ -10,7 +10,7 @@ import yaml
 
 from extproc.mesh.audit.gather import Resources, from_bootstrap, from_dump, from_resource
 from extproc.mesh.audit.manifests import from_manifest
-from extproc.mesh.audit.node import Misshapen, Node
+from extproc.mesh.audit.node import Node
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -18,6 +18,8 @@ KNOWN = (
     "an Envoy bootstrap (static_resources), a saved /config_dump (configs), discovered resources "
     "(resources), or manifests (EnvoyFilter, EnvoyPatchPolicy, EnvoyExtensionPolicy, ConfigMap)"
 )
+
+OURS = "these are the sidecar's own settings; name them with --config"
 
 
 class Unusable(Exception):
@@ -48,19 +50,25 @@ def parse(text: str, name: str) -> list[Any]:
 
 
 def gather(documents: list[Any], name: str) -> Resources:
-    """What the documents hold. Raises Unusable."""
+    """What the documents hold. Raises Unusable and Misshapen."""
     found = Resources()
     used = False
-    try:
-        for number, document in enumerate(documents):
-            node = Node(document, f"document[{number}]" if len(documents) > 1 else "")
-            used = _take(found, node) or used
-    except Misshapen as error:
-        raise Unusable(f"{name}: {error}") from None
+    for number, document in enumerate(documents):
+        node = Node(document, f"document[{number}]" if len(documents) > 1 else "")
+        taken = _take(found, node)
+        used = taken or used
+        if not taken and _is_ours(document):
+            found.notes.append(f"{node.path}: {OURS}")
     if not used:
+        if any(map(_is_ours, documents)):
+            raise Unusable(f"{name}: {OURS}, beside Envoy's")
         keys = ", ".join(dict.fromkeys(_keys(documents))) or "nothing"
         raise Unusable(f"{name}: holds {keys}; an audit reads {KNOWN}")
     return found
+
+
+def _is_ours(document: Any) -> bool:
+    return isinstance(document, dict) and "kind" not in document and "units" in document
 
 
 def _keys(documents: list[Any]) -> Iterator[str]:
