@@ -42,6 +42,9 @@ class Filter:
     matched: bool = False
     """Whether a matcher decides, request by request, if it runs."""
 
+    after_router: bool = False
+    """Whether a patch puts it behind the router, which a patch alone knows."""
+
     policy: bool = False
     """Whether it comes from an EnvoyExtensionPolicy, which knows only some of the settings."""
 

@@ -114,6 +114,22 @@ def unit_health_address(mesh: Mesh) -> Iterator[Hit]:
                 yield Hit(config["address"], cluster.of, f"host {host.label}")
 
 
+@THEME.check(
+    "unit-health-disabled",
+    Severity.ERROR,
+    "a unit is left out of the health check",
+    "disable_active_health_check makes Envoy ask nothing about that host and take it for healthy: "
+    "a unit that the sidecar had quarantined kept its traffic.",
+    "health_check_config: {disable_active_health_check: false}",
+)
+def unit_health_disabled(mesh: Mesh) -> Iterator[Hit]:
+    for cluster in _asked(mesh):
+        for host in cluster.endpoints:
+            at = host.health_check["disable_active_health_check"]
+            if at.flag():
+                yield Hit(at, cluster.of, f"host {host.label}")
+
+
 def _asked(mesh: Mesh) -> list[Cluster]:
     return list({cluster.name: cluster for cluster, _ in asking(mesh)}.values())
 
@@ -129,11 +145,18 @@ def _asked(mesh: Mesh) -> list[Cluster]:
 def unit_health_hostname(mesh: Mesh) -> Iterator[Hit]:
     for cluster, check in asking(mesh):
         http = check["http_health_check"]
-        if http["host"] or "unit=" in http["path"].text():
+        asked = http["host"].text()
+        known = known_units(mesh)
+        if "unit=" in http["path"].text():
+            continue
+        if asked and (not known or asked_unit(asked, known) in known):
             continue
         for host in cluster.endpoints:
             if not host.health_check["hostname"]:
-                yield Hit(host.health_check["hostname"], cluster.of, f"host {host.label}")
+                said = f"host {host.label}"
+                if asked:
+                    said += f", and {asked} (http_health_check.host) is no unit"
+                yield Hit(host.health_check["hostname"], cluster.of, said)
 
 
 @THEME.check(
@@ -144,12 +167,11 @@ def unit_health_hostname(mesh: Mesh) -> Iterator[Hit]:
     ENDPOINT,
 )
 def unit_health_other_unit(mesh: Mesh) -> Iterator[Hit]:
-    known = {unit for way in mesh.ways if (unit := way.unit)}
-    settings = mesh.world.settings
-    known |= {unit.id for unit in settings.units} if settings is not None else set()
-    for cluster in _asked(mesh):
+    known, settings = known_units(mesh), mesh.world.settings
+    for cluster, check in asking(mesh):
         for host in cluster.endpoints:
-            at = host.health_check["hostname"]
+            # An endpoint's own name wins over the one of the check.
+            at = host.health_check["hostname"] or check.at("http_health_check", "host")
             asked = asked_unit(at.text(), known)
             behind = mesh.units_behind(host, cluster)
             if not asked or not behind or not behind <= known or asked in behind:
@@ -160,6 +182,13 @@ def unit_health_other_unit(mesh: Mesh) -> Iterator[Hit]:
             elif settings is None:  # with them another check tells
                 said += ", which no cluster is: what nobody knows is healthy"
                 yield Hit(at, cluster.of, said, severity=Severity.WARNING)
+
+
+def known_units(mesh: Mesh) -> set[str]:
+    """The ids of units that Envoy's configuration or the sidecar's names."""
+    settings = mesh.world.settings
+    told = {unit.id for unit in settings.units} if settings is not None else set()
+    return told | {unit for way in mesh.ways if (unit := way.unit)}
 
 
 def asked_unit(hostname: str, known: set[str]) -> str:
