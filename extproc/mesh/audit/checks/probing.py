@@ -31,6 +31,8 @@ health_check_config:
 
 HOUR = 3600.0
 
+DISABLED = "disable_active_health_check"
+
 
 def asking(mesh: Mesh) -> Iterator[tuple[Cluster, Node]]:
     """Every health check that goes to the sidecar, on fronts and on units' own clusters."""
@@ -125,7 +127,7 @@ def unit_health_address(mesh: Mesh) -> Iterator[Hit]:
 def unit_health_disabled(mesh: Mesh) -> Iterator[Hit]:
     for cluster in _asked(mesh):
         for host in cluster.endpoints:
-            at = host.health_check["disable_active_health_check"]
+            at = host.health_check[DISABLED]
             if at.flag():
                 yield Hit(at, cluster.of, f"host {host.label}")
 
@@ -320,6 +322,11 @@ def unit_health_over_tls(mesh: Mesh) -> Iterator[Hit]:
 def covers(mesh: Mesh, cluster: Cluster) -> bool:
     """Whether the sidecar's word on the units of a cluster reaches Envoy."""
     return all(
-        part is not None and (asks_sidecar(part) or fed_by_xds(mesh, part))
+        part is not None
+        and (fed_by_xds(mesh, part) or (asks_sidecar(part) and not _left_out(part)))
         for part in mesh.world.parts(cluster)
     )
+
+
+def _left_out(cluster: Cluster) -> bool:
+    return any(host.health_check[DISABLED].flag() for host in cluster.endpoints)
