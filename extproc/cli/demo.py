@@ -27,6 +27,7 @@ def demo(
     # Heavy imports follow here, so that --help and completion stay quick.
     from rich.console import Console
 
+    from extproc.cli.inspect import terminal
     from extproc.demo import Broken, Missing, Options, Upstream, choose_view, closing, run
 
     console = Console(stderr=True)
@@ -44,5 +45,5 @@ def demo(
     if json:
         typer.echo(jsonlib.dumps(summary.as_dict(), indent=2))
     else:
-        Console().print(closing(summary))
+        terminal().print(closing(summary))
     raise typer.Exit(0 if summary.kept else 1)

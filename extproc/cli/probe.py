@@ -38,7 +38,7 @@ def probe(
     as_json: bool = typer.Option(False, "--json", help="One JSON line a probe, as it ends."),
     admin: str = Admin,
     config: Path | None = typer.Option(
-        None, "--config", help="Probe the units of this file from here, without a sidecar."
+        None, "--config", "-c", help="Probe the units of this file from here, without a sidecar."
     ),
     url: str = typer.Option(
         "", "--url", help="Probe this OpenAI-compatible server from here, with or without /v1."
@@ -93,7 +93,12 @@ class Plan:
 
 def _of_sidecar(admin: str, unit: str, kinds: list[str], classes: list[str]) -> Plan:
     api = Api(admin)
-    units = [unit] if unit else [u["id"] for u in api.get("/api/units")["units"] if u.get("probes")]
+    there = api.get("/api/units")["units"]
+    if unit and unit not in (ids := [entry["id"] for entry in there]):
+        from extproc.units import no_such
+
+        raise Refused(404, no_such(unit, ids))
+    units = [unit] if unit else [entry["id"] for entry in there if entry.get("probes")]
     if not units:
         raise Refused(404, "no unit is probed: give one a probe.base_url (docs/probes.md)")
     cells: list[tuple[str, str, str]] = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from extproc.config import explained
 from extproc.mesh.audit.gather import Resources, from_bootstrap, from_dump, from_resource
 from extproc.mesh.audit.manifests import from_manifest
 from extproc.mesh.audit.node import Node
@@ -44,7 +45,7 @@ def parse(text: str, name: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise Unusable(f"{place}: {error.problem}") from None
+        raise Unusable(f"{place}: {explained(error)}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Unusable(f"{name}: {' '.join(str(error).split())}") from None
 

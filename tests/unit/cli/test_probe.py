@@ -111,7 +111,7 @@ def test_results_are_shown_with_their_release(sidecar: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["probe", "nobody"], 1, "not probed"),
+        (["probe", "nobody"], 1, "no unit has the id 'nobody'; there are u"),
         (["probe", "u", "--kind", "guess"], 2, "golden, chat"),
         (["probe", "u", "--class", "huge"], 2, "long, short"),
         (["probe", "--url", "http://h", "--config", "x.yaml"], 2, "exclude each other"),
