@@ -22,7 +22,8 @@ def demo(
     Unit A starts healthy; part-way a corrupt release of it is rolled out. Ports are free ones on
     the loopback, and nothing is left running.
 
-    Exit codes: 0 no client saw the corrupt release, 1 otherwise, 2 something is not installed.
+    Exit codes: 0 no client saw the corrupt release, 1 otherwise, 2 something is not installed,
+    130 interrupted.
     """
     # Heavy imports follow here, so that --help and completion stay quick.
     from rich.console import Console

@@ -44,7 +44,7 @@ def render(
     docs/mesh.md says which to begin with.
 
     Exit codes: 0 done, 1 --check found a difference, 2 the settings do not suffice (every problem
-    is listed with its line).
+    is listed with its line), or the folder cannot be written.
     """
     if check and output is None:
         typer.echo("semantic-extproc render: --check compares with files: add -o DIR", err=True)
