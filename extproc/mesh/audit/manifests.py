@@ -31,6 +31,9 @@ def from_manifest(found: Resources, node: Node, take: Take, parse: Parse) -> boo
     if kind == "EnvoyExtensionPolicy":
         _extension_policy(found, node)
         return True
+    if kind == "DestinationRule":
+        found.rules.append(node["spec"])
+        return False  # beside others; alone it is nothing that an audit could judge
     if kind == "ConfigMap":
         used = False
         for name, entry in node["data"].entries():

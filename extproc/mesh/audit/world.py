@@ -228,6 +228,9 @@ class World:
     """Whether all listeners and clusters are here: a patch, or a bootstrap that asks a server for
     the rest, is not."""
 
+    rules: tuple[Node, ...] = ()
+    """The ``spec`` of each DestinationRule."""
+
     notes: tuple[str, ...] = ()
     """What could not be read, for people."""
 

@@ -50,12 +50,23 @@ def limit(world: World, cluster: Cluster, name: str, default: float, priority: s
 )
 def sidecar_cluster_missing(mesh: Mesh) -> Iterator[Hit]:
     for guard in mesh.guards:
-        if not mesh.world.whole or guard["http_service"]:
+        if guard["http_service"] or guard["grpc_service"]["google_grpc"]:
             continue
         at = guard["grpc_service"]["envoy_grpc"]["cluster_name"]
-        google = guard["grpc_service"]["google_grpc"]
-        if not google and mesh.world.cluster(guard.sidecar) is None:
+        if mesh.world.cluster(guard.sidecar) is not None:
+            continue
+        if mesh.world.whole:
             yield Hit(at, guard.of, f"{guard.sidecar or 'nothing'} is no cluster")
+        elif _of_the_files(mesh.world, guard.sidecar):
+            said = f"{guard.sidecar or 'nothing'} is no cluster of these files"
+            yield Hit(at, guard.of, said, severity=Severity.WARNING)
+
+
+def _of_the_files(world: World, name: str) -> bool:
+    """Whether a cluster would have to be in the files: patches add some, and the name is none that
+    a control plane makes from a Service (``outbound|80||host``, ``httproute/...``)."""
+    adds = any(not cluster.partial for cluster in world.clusters.values())
+    return adds and not world.bootstrap and not {"|", "/"} & set(name)
 
 
 @THEME.check(
