@@ -142,6 +142,7 @@ def _of_url(
 ) -> Plan:
     from extproc.config import Settings
     from extproc.config.golden import DEFAULT, load_golden
+    from extproc.probes.errors import Misconfigured
     from extproc.probes.kinds import make_probes
     from extproc.probes.matrix import Subject
     from extproc.probes.settings import ProberSettings
@@ -153,7 +154,14 @@ def _of_url(
         prompts = load_golden(golden) if golden is not None else DEFAULT
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--golden") from None
-    subject = Subject(Unit("server", model=model), Target(url, model, api_key_env))
+    target = Target(url, model, api_key_env)
+    try:
+        target.key()
+        _ = target.root
+    except Misconfigured as error:
+        said = str(error).removeprefix("base_url: ")
+        raise typer.BadParameter(said, param_hint="--url") from None
+    subject = Subject(Unit("server", model=model), target)
     settings = ProberSettings(probes=make_probes(prompts))
     return _direct([subject], bands(Settings.model_construct()), settings, kinds, classes)
 
