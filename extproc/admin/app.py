@@ -18,6 +18,7 @@ from extproc.admin.words import read_json, why, word_routes
 from extproc.health import Ledger, Severity, severity
 from extproc.processor import Services
 from extproc.signals import answer
+from extproc.units import no_such
 
 
 def make_app(
@@ -116,9 +117,11 @@ class _Admin:
 
     def all_described(self) -> list[dict[str, Any]]:
         """Every unit of the configuration, then those met in traffic."""
+        return [self._describe(name) for name in self._names()]
+
+    def _names(self) -> list[str]:
         ledger, registry = self._services.ledger, self._services.registry
-        names = dict.fromkeys([*(unit.id for unit in registry), *ledger.units])
-        return [self._describe(name) for name in names]
+        return list(dict.fromkeys([*(unit.id for unit in registry), *ledger.units]))
 
     def described(self, request: web.Request) -> dict[str, Any]:
         """The unit that a request names."""
@@ -128,7 +131,7 @@ class _Admin:
         """The id in the path. Raises HTTPNotFound."""
         unit = request.match_info["unit"]
         if self._services.registry.get(unit) is None and unit not in self._services.ledger.units:
-            raise web.HTTPNotFound(text=f"no unit has the id {unit!r}; see /api/units\n")
+            raise web.HTTPNotFound(text=f"{no_such(unit, self._names())}\n")
         return unit
 
     def _describe(self, unit: str) -> dict[str, Any]:

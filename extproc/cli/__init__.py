@@ -11,6 +11,7 @@ from extproc.cli.config import config
 from extproc.cli.demo import demo
 from extproc.cli.detectors import detectors
 from extproc.cli.evidence import evidence
+from extproc.cli.examples import register
 from extproc.cli.gate import app as gate
 from extproc.cli.health import health
 from extproc.cli.inspect import inspect
@@ -46,9 +47,9 @@ def _main(
 
 
 for command in (demo, serve, config, render, audit, inspect, baseline, detectors):
-    app.command()(command)
+    register(app, command)
 for question in (status, quarantine, release, evidence, probe, health):
-    app.command(rich_help_panel="A running sidecar")(question)
+    register(app, question, "A running sidecar")
 app.add_typer(gate)
 
 

@@ -34,9 +34,8 @@ Admin: Any = typer.Option(
     "--admin",
     envvar=ENVIRONMENT,
     metavar="URL",
-    help=f"The sidecar's admin address. If it needs a token for changes, put it into {TOKEN}; "
-    f"if it speaks TLS with a certificate authority of your own, its file into {CA} (and your own "
-    f"certificate into {CERT} and {KEY}).",
+    help="The sidecar's admin address. Its token and certificates come from the environment "
+    "(docs/operations.md).",
 )
 
 
@@ -104,12 +103,19 @@ class Api:
             raise Refused(error.code, text) from None
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
-            said = getattr(reason, "strerror", None) or reason
+            said = getattr(reason, "strerror", None) or plain(str(reason))
             raise Unreachable(
                 f"no sidecar answers at {self.url} ({said})\n"
                 f"Is it running, and is that its admin.address? Name another with --admin URL or "
                 f"{ENVIRONMENT}."
             ) from None
+
+
+def plain(text: str) -> str:
+    """What a server said, as far as a terminal may show it: a gRPC port answers in bytes."""
+    if text.isprintable():
+        return text
+    return "the answer is no HTTP/1.1: is that the address of grpc.address?"
 
 
 def _tls() -> ssl.SSLContext:

@@ -61,7 +61,7 @@ def audit(
         raise typer.BadParameter("name a file, - or a URL; --list shows the checks")
     settings = load_or_exit(config) if config is not None else None
     try:
-        report = _report(sources, settings, sidecar, sidecar_cluster)
+        report = _report(sources, config, settings, sidecar, sidecar_cluster)
     except Unusable as error:
         typer.echo(f"semantic-extproc: {error}", err=True)
         raise typer.Exit(2) from None
@@ -69,9 +69,17 @@ def audit(
     raise typer.Exit(1 if report.failed(strict) else 0)
 
 
-def _report(sources: list[str], settings: Any, sidecar: str, sidecar_cluster: str) -> Report:
-    from extproc.mesh.audit import Unusable, audit, parse
+def _report(
+    sources: list[str],
+    config: Path | None,
+    settings: Any,
+    sidecar: str,
+    sidecar_cluster: str,
+) -> Report:
+    from extproc.mesh.audit import Places, Unusable, audit, parse
     from extproc.mesh.audit.live import fetch, is_url
+
+    places = Places((str(config), _read(str(config))) if config is not None else None)
 
     told = _ask(sidecar) if sidecar else None
     live, runtime, documents = None, None, []
@@ -82,7 +90,10 @@ def _report(sources: list[str], settings: Any, sidecar: str, sidecar_cluster: st
             dump, live, runtime = fetch(source)
             documents.append(dump)
         else:
-            documents += parse(_read(source), source)
+            text = _read(source)
+            found = parse(text, source)
+            places.add(source, text, len(found))
+            documents += found
     return audit(
         documents,
         ", ".join(sources),
@@ -91,6 +102,7 @@ def _report(sources: list[str], settings: Any, sidecar: str, sidecar_cluster: st
         runtime=runtime,
         sidecar=told,
         sidecar_cluster=sidecar_cluster,
+        places=places,
     )
 
 

@@ -11,7 +11,10 @@ from extproc.cli.common import load_or_exit
 
 
 def config(
-    path: Path | None = typer.Argument(None, help="The YAML file to check."),
+    path: Path | None = typer.Argument(None, metavar="[FILE]", help="The YAML file to check."),
+    named: Path | None = typer.Option(
+        None, "--config", "-c", metavar="FILE", help="The same, as other commands take it."
+    ),
     schema: bool = typer.Option(False, "--schema", help="Print the JSON schema of all settings."),
 ) -> None:
     """Check a configuration and print what it comes to, environment included.
@@ -25,5 +28,7 @@ def config(
         return
     import yaml
 
-    settings = load_or_exit(path)
+    if path is not None and named is not None:
+        raise typer.BadParameter("one file is checked at a time", param_hint="--config")
+    settings = load_or_exit(path or named)
     typer.echo(yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False).rstrip())

@@ -22,11 +22,13 @@ def demo(
     Unit A starts healthy; part-way a corrupt release of it is rolled out. Ports are free ones on
     the loopback, and nothing is left running.
 
-    Exit codes: 0 no client saw the corrupt release, 1 otherwise, 2 something is not installed.
+    Exit codes: 0 no client saw the corrupt release, 1 otherwise, 2 something is not installed,
+    130 interrupted.
     """
     # Heavy imports follow here, so that --help and completion stay quick.
     from rich.console import Console
 
+    from extproc.cli.inspect import terminal
     from extproc.demo import Broken, Missing, Options, Upstream, choose_view, closing, run
 
     console = Console(stderr=True)
@@ -44,5 +46,5 @@ def demo(
     if json:
         typer.echo(jsonlib.dumps(summary.as_dict(), indent=2))
     else:
-        Console().print(closing(summary))
+        terminal().print(closing(summary))
     raise typer.Exit(0 if summary.kept else 1)

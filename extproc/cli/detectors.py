@@ -8,18 +8,19 @@ from dataclasses import asdict
 
 import typer
 
-from extproc.cli.inspect import Output, terminal
+from extproc.cli.inspect import AsJson, Output, terminal
 
 
 def detectors(
     output: Output = typer.Option(
         Output.TABLE, "--output", "-o", help="A table for people, or one JSON line a detector."
     ),
+    as_json: bool = AsJson,
 ) -> None:
     """List the detectors: what each reads, its reasons, its thresholds and where they come from."""
     from extproc.detect import entries
 
-    if output is Output.JSON:
+    if output is Output.JSON or as_json:
         for entry in entries():
             typer.echo(json.dumps(asdict(entry)))
         return

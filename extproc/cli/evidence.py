@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import typer
 
 from extproc.cli.admin import Admin, Api, Refused, Unreachable, leave, unit_ids
-from extproc.cli.inspect import Output, terminal
+from extproc.cli.inspect import AsJson, Output, terminal
 from extproc.cli.status import STYLES
 
 
@@ -21,6 +21,7 @@ def evidence(
     output: Output = typer.Option(
         Output.TABLE, "--output", "-o", help="For people, or JSON (a line a record)."
     ),
+    as_json: bool = AsJson,
     admin: str = Admin,
 ) -> None:
     """Show one record of evidence, or the latest ones, newest first.
@@ -36,7 +37,7 @@ def evidence(
             records = api.get(f"/api/evidence?{query}")["evidence"]
     except (Unreachable, Refused) as problem:
         leave(problem)
-    if output is Output.JSON:
+    if output is Output.JSON or as_json:
         for record in records:
             typer.echo(json.dumps(record))
     elif id is not None:

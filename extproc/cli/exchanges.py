@@ -14,7 +14,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import IO, Any
 
 from extproc.inspection import Exchange
@@ -22,6 +22,14 @@ from extproc.wire.framing import BLANK, Framing, sniff
 
 MAGIC = b"\x1f\x8b"
 """How a gzip file begins."""
+
+LOOK_AHEAD = 20
+"""Lines after the first in which an exchange shows what a file is whose name does not."""
+
+UNTOLD = (
+    "is neither JSON nor an event stream; what it is, its name must say: .jsonl, .har, .json, .sse "
+    "or .ndjson"
+)
 
 _CONTENT_TYPES = {
     Framing.SSE: "text/event-stream",
@@ -59,17 +67,27 @@ def read_exchanges(name: str, file: IO[bytes]) -> Iterator[Exchange | Problem]:
     line = 0
     empty = True
     try:
-        first = file.readline()
-        line = 1
-        kind = _kind(name.removesuffix(".gz"), first)
+        begun = [file.readline()]
+        while begun[-1] and not begun[-1].strip(BLANK):
+            begun.append(file.readline())
+        line = len(begun)
+        kind = _named(name.removesuffix(".gz"))
+        if not kind and (kind := _told(begun[-1])) in ("", "json"):
+            begun += islice(file, LOOK_AHEAD)  # the first line may be broken, and the rest not
+            kind = "lines" if any(_told(text) == "lines" for text in begun) else kind
+        some = any(text.strip(BLANK) for text in begun)
+        if not kind and some:
+            empty = False
+            yield Problem(name, "", UNTOLD)
+            return
         if kind == "lines":
-            for line, text in enumerate(chain([first], file), 1):
+            for line, text in enumerate(chain(begun, file), 1):
                 if text.strip(BLANK):
                     empty = False
                     yield _line(f"{name}:{line}", text)
-        elif first:
+        elif some:
             empty = False
-            yield from _document(name, kind, first + file.read())
+            yield from _document(name, kind, b"".join(begun) + file.read())
     except (OSError, EOFError, zlib.error) as error:
         empty = False
         yield Problem(f"{name}:{line + 1}", "", f"cannot be read: {error}")
@@ -77,25 +95,36 @@ def read_exchanges(name: str, file: IO[bytes]) -> Iterator[Exchange | Problem]:
         yield Problem(name, "", "holds no exchange")
 
 
-def _kind(name: str, first: bytes) -> str:
+def _named(name: str) -> str:
+    """What a file is by its name, "" where that says nothing."""
     for suffix in ("jsonl", "sse", "har", "ndjson", "json"):
         if name.lower().endswith(f".{suffix}"):
             return "lines" if suffix == "jsonl" else suffix
-    start = first.lstrip(BLANK)
+    return ""
+
+
+def _told(line: bytes) -> str:
+    """What a file is by a line of it, "" where that says nothing."""
+    start = line.lstrip(BLANK)
     if sniff(start, Framing.JSON, True) is Framing.SSE:
         return "sse"
+    if start and not start.startswith((b"{", b"[")):
+        return ""
     try:
         value = json.loads(start)
     except ValueError:
         return "lines" if b'"request"' in start and b'"response"' in start else "json"
-    if type(value) is dict and "log" not in value and ("request" in value or "response" in value):
-        return "lines"
-    return "json"
+    if type(value) is not dict or "log" in value:
+        return "json"
+    # Ollama's bodies have a "response", too, which is text.
+    both = "request" in value and "response" in value
+    parts = (value.get("request"), value.get("response"))
+    return "lines" if both or any(type(part) is dict for part in parts) else "json"
 
 
 def _line(where: str, text: bytes) -> Exchange | Problem:
     try:
-        return _exchange(where, _json(text))
+        return _exchange(where, _json(text.rstrip(BLANK)))
     except _Unusable as error:
         return Problem(where, error.field, error.what)
 

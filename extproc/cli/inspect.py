@@ -30,6 +30,9 @@ class Output(StrEnum):
     JSON = "json"
 
 
+AsJson: Any = typer.Option(False, "--json", help="The same as --output json.")
+
+
 def inspect(
     paths: list[str] = typer.Argument(
         ...,
@@ -40,6 +43,7 @@ def inspect(
     output: Output = typer.Option(
         Output.TABLE, "--output", "-o", help="A table for people, or one JSON line an exchange."
     ),
+    as_lines: bool = AsJson,
     split: int = typer.Option(
         0, "--split", min=0, help="Feed bodies in random pieces of 1 to N bytes; 0: whole."
     ),
@@ -78,11 +82,11 @@ def inspect(
                 continue
             item, verdict = result
             kinds[verdict.kind] += 1
-            if output is Output.JSON:
+            if output is Output.JSON or as_lines:
                 typer.echo(json.dumps(as_json(item, verdict), allow_nan=False))
             elif everything or verdict.kind in ("corrupt", "suspect"):
                 shown.append((item, verdict))
-    if output is Output.TABLE:
+    if output is Output.TABLE and not as_lines:
         _table(shown, kinds)
     raise typer.Exit(2 if problems else 1 if kinds["corrupt"] else 0)
 

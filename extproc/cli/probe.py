@@ -38,7 +38,7 @@ def probe(
     as_json: bool = typer.Option(False, "--json", help="One JSON line a probe, as it ends."),
     admin: str = Admin,
     config: Path | None = typer.Option(
-        None, "--config", help="Probe the units of this file from here, without a sidecar."
+        None, "--config", "-c", help="Probe the units of this file from here, without a sidecar."
     ),
     url: str = typer.Option(
         "", "--url", help="Probe this OpenAI-compatible server from here, with or without /v1."
@@ -93,7 +93,12 @@ class Plan:
 
 def _of_sidecar(admin: str, unit: str, kinds: list[str], classes: list[str]) -> Plan:
     api = Api(admin)
-    units = [unit] if unit else [u["id"] for u in api.get("/api/units")["units"] if u.get("probes")]
+    there = api.get("/api/units")["units"]
+    if unit and unit not in (ids := [entry["id"] for entry in there]):
+        from extproc.units import no_such
+
+        raise Refused(404, no_such(unit, ids))
+    units = [unit] if unit else [entry["id"] for entry in there if entry.get("probes")]
     if not units:
         raise Refused(404, "no unit is probed: give one a probe.base_url (docs/probes.md)")
     cells: list[tuple[str, str, str]] = []
@@ -137,6 +142,7 @@ def _of_url(
 ) -> Plan:
     from extproc.config import Settings
     from extproc.config.golden import DEFAULT, load_golden
+    from extproc.probes.errors import Misconfigured
     from extproc.probes.kinds import make_probes
     from extproc.probes.matrix import Subject
     from extproc.probes.settings import ProberSettings
@@ -148,7 +154,14 @@ def _of_url(
         prompts = load_golden(golden) if golden is not None else DEFAULT
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--golden") from None
-    subject = Subject(Unit("server", model=model), Target(url, model, api_key_env))
+    target = Target(url, model, api_key_env)
+    try:
+        target.key()
+        _ = target.root
+    except Misconfigured as error:
+        said = str(error).removeprefix("base_url: ")
+        raise typer.BadParameter(said, param_hint="--url") from None
+    subject = Subject(Unit("server", model=model), target)
     settings = ProberSettings(probes=make_probes(prompts))
     return _direct([subject], bands(Settings.model_construct()), settings, kinds, classes)
 

@@ -44,7 +44,7 @@ def render(
     docs/mesh.md says which to begin with.
 
     Exit codes: 0 done, 1 --check found a difference, 2 the settings do not suffice (every problem
-    is listed with its line).
+    is listed with its line), or the folder cannot be written.
     """
     if check and output is None:
         typer.echo("semantic-extproc render: --check compares with files: add -o DIR", err=True)
@@ -58,10 +58,15 @@ def render(
     elif check:
         raise typer.Exit(1 if _differ(output, files) else 0)
     else:
-        output.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (output / name).write_text(text, encoding="utf-8")
-            typer.echo(f"wrote {output / name}", err=True)
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                (output / name).write_text(text, encoding="utf-8")
+                typer.echo(f"wrote {output / name}", err=True)
+        except OSError as error:
+            place = error.filename or output
+            typer.echo(f"semantic-extproc render: {place}: {error.strerror}", err=True)
+            raise typer.Exit(2) from None
 
 
 def _in_mode(settings: Settings, mode: str) -> Settings:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from extproc.cli.admin import Admin, Api, Refused, Unreachable, leave
-from extproc.cli.inspect import Output, terminal
+from extproc.cli.inspect import AsJson, Output, terminal
 
 STYLES = {"pass": "green", "observe": "yellow", "quarantine": "bold red"}
 
@@ -23,12 +23,13 @@ def status(
     output: Output = typer.Option(
         Output.TABLE, "--output", "-o", help="A table for people, or JSON (a line a look)."
     ),
+    as_json: bool = AsJson,
 ) -> None:
     """Show the state of every unit that the sidecar knows.
 
     Exit codes: 0 nothing is quarantined, 1 something is, 2 no sidecar answers.
     """
-    api = Api(admin)
+    api, output = Api(admin), Output.JSON if as_json else output
     if watch:
         raise typer.Exit(_watch(api, every, output))
     try:

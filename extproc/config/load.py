@@ -13,6 +13,7 @@ from pydantic_settings import SettingsError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from extproc.config.model import Settings
+from extproc.config.names import meant, misnamed, variable
 
 
 class ConfigError(Exception):
@@ -47,7 +48,7 @@ def parse(text: str, name: str) -> Settings:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise ConfigError([f"{place}: {error.problem}"]) from None
+        raise ConfigError([f"{place}: {explained(error)}"]) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError([f"{name}: {error}"]) from None
     if content is None:
@@ -63,6 +64,22 @@ def parse(text: str, name: str) -> Settings:
     return _validated(content, tree, name)
 
 
+_HINTS = {
+    "cannot start any token": "YAML is indented by spaces, not by tabs",
+    "expected <block end>": "is the line indented as those that it belongs to?",
+    "mapping values are not allowed": "is the line indented as those that it belongs to? A value "
+    "with a colon in it wants quotes",
+    "could not find expected ':'": "a name wants a colon and a space after it",
+}
+
+
+def explained(error: yaml.MarkedYAMLError) -> str:
+    """What a YAML parser says, and what people did that makes it say so."""
+    problem = str(error.problem)
+    hint = next((hint for part, hint in _HINTS.items() if part in problem), "")
+    return f"{problem} ({hint})" if hint else problem
+
+
 def place(path: Path, setting: str) -> str:
     """ "file:line" of ``setting``, written as in messages: ``units[1].hosts``."""
     tree = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
@@ -70,25 +87,32 @@ def place(path: Path, setting: str) -> str:
 
 
 def _validated(content: dict[str, Any], tree: Node | None, name: str) -> Settings:
+    if wrong := [f"environment: {problem}" for problem in misnamed()]:
+        raise ConfigError(wrong)
     try:
         return Settings(**content)
     except ValidationError as error:
-        problems = [problem for entry in error.errors() for problem in _problems(entry, tree, name)]
-        raise ConfigError(problems) from None
+        found = [problem for entry in error.errors() for problem in _problems(entry, tree, name)]
+        found.sort(key=lambda problem: problem[0])
+        raise ConfigError([text for _, text in found]) from None
     except SettingsError as error:  # a group of settings in the environment must be JSON
         raise ConfigError([f"environment: {error}"]) from None
 
 
-def _problems(entry: Any, tree: Node | None, name: str) -> Iterator[str]:
+def _problems(entry: Any, tree: Node | None, name: str) -> Iterator[tuple[int, str]]:
+    """Each problem, after the number of its line; what is in no line comes first."""
+    location = tuple(entry["loc"])
     message = str(entry["msg"]).removeprefix("Value error, ")
     if entry["type"] == "extra_forbidden":
-        message = "no such setting"
-    location = tuple(entry["loc"])
+        message = "no such setting" + meant(location)
     if location:
-        yield f"{name}{_line(tree, location)}: {_dotted(location)}: {message}"
+        at = _at(tree, location)
+        where = variable(location) or f"{name}{_shown(at)}"
+        yield at or 0, f"{where}: {_dotted(location)}: {message}"
         return
     for line in message.split("\n"):  # checks over the whole file name their places themselves
-        yield f"{name}{_line(tree, _undotted(line.partition(': ')[0]))}: {line}"
+        at = _at(tree, _undotted(line.partition(": ")[0]))
+        yield at or 0, f"{name}{_shown(at)}: {line}"
 
 
 def _dotted(location: tuple[str | int, ...]) -> str:
@@ -107,6 +131,15 @@ def _undotted(text: str) -> tuple[str | int, ...]:
 
 def _line(tree: Node | None, location: tuple[str | int, ...]) -> str:
     """ ":N" of the deepest part of ``location`` that stands in the file."""
+    return _shown(_at(tree, location))
+
+
+def _shown(line: int | None) -> str:
+    return f":{line}" if line is not None else ""
+
+
+def _at(tree: Node | None, location: tuple[str | int, ...]) -> int | None:
+    """The line of the deepest part of ``location`` that stands in the file."""
     node, line = tree, None
     for part in location:
         if isinstance(node, MappingNode):
@@ -119,7 +152,7 @@ def _line(tree: Node | None, location: tuple[str | int, ...]) -> str:
             line = node.start_mark.line
         else:
             break
-    return f":{line + 1}" if line is not None else ""
+    return line + 1 if line is not None else None
 
 
 def _doubled(node: Node | None) -> Iterator[tuple[str, int]]:

@@ -129,7 +129,7 @@ def closing(summary: Summary) -> RenderableType:
     """The summary for people, and what to try next."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in summary.as_dict().items():
-        if value not in ("", None):
+        if value not in ("", None) and name != "kept":  # the next line says it
             table.add_row(name.replace("_", " "), str(value))
     verdict = (
         Text("The corrupt release answered, and no client saw it.", style="bold green")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from extproc.cli.examples import register
 from extproc.cli.gate.approvals import approve, releases
 from extproc.cli.gate.fallback import verify_fallback
 from extproc.cli.gate.run import run
@@ -15,4 +16,4 @@ app = typer.Typer(
 )
 
 for command in (run, approve, releases, verify_fallback):
-    app.command()(command)
+    register(app, command)

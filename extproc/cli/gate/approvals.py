@@ -10,7 +10,7 @@ import typer
 from extproc.cli.admin import operator
 from extproc.cli.gate.options import How, State
 from extproc.cli.gate.running import open_store, unusable
-from extproc.cli.inspect import Output, terminal
+from extproc.cli.inspect import AsJson, Output, terminal
 
 
 def approve(
@@ -55,7 +55,7 @@ def approve(
         typer.echo(f"  known fallback: {alarm}")
 
 
-def releases(state: Path | None = State, output: Output = How) -> None:
+def releases(state: Path | None = State, output: Output = How, as_json: bool = AsJson) -> None:
     """List the releases on record, their execution paths, and who approved them.
 
     Exit codes: 0 done, 2 the folder is unusable.
@@ -68,7 +68,7 @@ def releases(state: Path | None = State, output: Output = How) -> None:
         approvals = store.approvals()
     except StoreTrouble as error:
         unusable([str(error)])
-    if output is Output.JSON:
+    if output is Output.JSON or as_json:
         content = {
             "releases": [
                 {name: value for name, value in r.as_dict().items() if name != "reference"}

@@ -19,7 +19,7 @@ from extproc.cli.gate.options import (
     State,
 )
 from extproc.cli.gate.running import gate_numbers, open_store, run_gates, unusable, write_report
-from extproc.cli.inspect import Output
+from extproc.cli.inspect import AsJson, Output
 
 
 def verify_fallback(
@@ -41,6 +41,7 @@ def verify_fallback(
     state: Path | None = State,
     resume: bool = Resume,
     output: Output = How,
+    as_json: bool = AsJson,
     junit: Path | None = Junit,
     markdown: Path | None = Markdown,
 ) -> None:
@@ -69,6 +70,7 @@ def verify_fallback(
     if not release:
         unusable([f"unit {chosen} has no release; set units[].release or Envoy's metadata"])
     options = Options(gate_numbers(gates), release, startup_log, golden, resume=resume)
+    output = Output.JSON if as_json else output
     report = run_gates(settings, config, options, open_store(state), output, fallback=True)
     write_report(report, output, junit, markdown)
     if report.exit_code:

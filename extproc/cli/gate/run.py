@@ -22,7 +22,7 @@ from extproc.cli.gate.options import (
     State,
 )
 from extproc.cli.gate.running import gate_numbers, open_store, run_gates, unusable, write_report
-from extproc.cli.inspect import Output
+from extproc.cli.inspect import AsJson, Output
 
 
 def run(
@@ -37,6 +37,7 @@ def run(
     fail_fast: bool = FailFast,
     show_answers: bool = ShowAnswers,
     output: Output = How,
+    as_json: bool = AsJson,
     junit: Path | None = Junit,
     markdown: Path | None = Markdown,
 ) -> None:
@@ -56,6 +57,7 @@ def run(
     options = Options(
         gate_numbers(gates), release, startup_log, golden, show_answers, fail_fast, resume
     )
+    output = Output.JSON if as_json else output
     report = run_gates(settings, config, options, open_store(state), output)
     write_report(report, output, junit, markdown)
     raise typer.Exit(report.exit_code)

@@ -96,6 +96,10 @@ async def _until_signalled(work: Awaitable[T], watcher: _Watcher) -> T:
     return await task
 
 
+SILENCE = 10.0
+"""Seconds after which a log is told that a check still runs: a server may take minutes to load."""
+
+
 class _Watcher:
     """Progress on standard error: a bar on a terminal, else a line for each finished check."""
 
@@ -103,6 +107,7 @@ class _Watcher:
         self.finished = False
         self._quiet = quiet
         self._bar: Any = None
+        self._late: asyncio.TimerHandle | None = None
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -124,10 +129,16 @@ class _Watcher:
             self._bar.update(
                 self._task, total=total, completed=done, what=f"{gate.name}: {planned.name}"
             )
+        elif not self._quiet:
+            said = f"{gate.name}: {planned.name}: still running"
+            loop = asyncio.get_running_loop()
+            self._late = loop.call_later(SILENCE, lambda: typer.echo(said, err=True))
 
     def ended(self, gate: Gate, check: Check, resumed: bool) -> None:
         if gate.number == 0:
             self.finished = True  # the last gate: what follows is the rollback
+        if self._late is not None:
+            self._late.cancel()
         if self._bar is None and not self._quiet:
             when = "resumed" if resumed else f"{check.seconds:.1f} s"
             typer.echo(f"{gate.name}: {check.name}: {check.status.value} ({when})", err=True)

@@ -11,6 +11,7 @@ from extproc.mesh.audit.catalogue import CATALOGUE, as_markdown
 from extproc.mesh.audit.finding import Check, Finding, Severity, run
 from extproc.mesh.audit.gather import build
 from extproc.mesh.audit.node import Misshapen
+from extproc.mesh.audit.places import Places, written
 from extproc.mesh.audit.questions import Answer, Question, ask
 from extproc.mesh.audit.reach import Mesh
 from extproc.mesh.audit.source import Unusable, gather, parse
@@ -21,6 +22,7 @@ __all__ = [
     "Answer",
     "Check",
     "Finding",
+    "Places",
     "Question",
     "Report",
     "Severity",
@@ -60,10 +62,15 @@ def audit(
     runtime: Mapping[str, Any] | None = None,
     sidecar: Mapping[str, Any] | None = None,
     sidecar_cluster: str = "",
+    places: Places | None = None,
 ) -> Report:
-    """Audits parsed documents. Raises Unusable when they are none that can be audited."""
-    found = gather(documents, source)
+    """Audits parsed documents. Raises Unusable when they are none that can be audited.
+
+    ``places``: the files that they come from, so that findings name file and line.
+    """
+    places = places or Places()
     try:
+        found = gather(documents, source)
         world = build(found)
         world = replace(
             world,
@@ -75,9 +82,12 @@ def audit(
         )
         mesh = Mesh(world)
         findings = [finding for check in CATALOGUE for finding in run(check, mesh)]
+        findings = [replace(finding, place=places.of(finding.path)) for finding in findings]
         findings.sort(key=lambda finding: list(Severity).index(finding.severity))
         questions = ask(mesh, findings)
     except Misshapen as error:
-        raise Unusable(f"{source}: {error}") from None
+        at = written(places.of(error.path) or (source, None))
+        raise Unusable(f"{at}{error}") from None
     version = live.version if live is not None else ""
-    return Report(source, questions, tuple(findings), world.notes, version)
+    notes = tuple(places.named(note) for note in world.notes)
+    return Report(source, questions, tuple(findings), notes, version)

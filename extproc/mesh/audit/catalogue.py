@@ -15,6 +15,7 @@ from extproc.mesh.audit.checks import (
     running,
     sidecar,
     streams,
+    subsets,
 )
 from extproc.mesh.audit.finding import Check
 
@@ -30,6 +31,7 @@ THEMES = tuple(
         probing,
         streams,
         identity,
+        subsets,
         exposure,
         agreement,
         running,

@@ -65,6 +65,11 @@ class Finding:
     """What stands there, as a clause; "" where the place says it all."""
 
     fix: str
+    path: str = ""
+    """The path alone."""
+
+    place: tuple[str, int | None] | None = None
+    """The file and the line, where the configuration came in files."""
 
     @property
     def id(self) -> str:
@@ -107,4 +112,5 @@ def run(check: Check, mesh: Mesh) -> Iterator[Finding]:
         if (where, hit.said) in seen:
             continue
         seen.add((where, hit.said))
-        yield Finding(check, hit.severity or check.severity, where, hit.said, hit.fix or check.fix)
+        severity, fix = hit.severity or check.severity, hit.fix or check.fix
+        yield Finding(check, severity, where, hit.said, fix, hit.at.path)

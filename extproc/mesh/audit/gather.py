@@ -47,6 +47,9 @@ class Resources:
     partial: dict[str, Node] = field(default_factory=dict)
     """Patches to clusters that are not here, by the cluster's name."""
 
+    rules: list[Node] = field(default_factory=list)
+    """The ``spec`` of each DestinationRule: it makes clusters, and none of them is here."""
+
     bootstrap: Node = ABSENT
     runtime: dict[str, Any] = field(default_factory=dict)
     whole: bool = True
@@ -185,6 +188,7 @@ def build(found: Resources) -> World:
         bootstrap=found.bootstrap,
         runtime=found.runtime,
         whole=found.whole,
+        rules=tuple(found.rules),
         notes=tuple(found.notes),
     )
 

@@ -18,6 +18,10 @@ MOST = 512 << 20
 """Bytes of an answer that are read; a large mesh's dump has some tens of MiB."""
 
 
+REMEDY = "is that Envoy's admin address (admin.address of its bootstrap)?"
+"""The sidecar has an admin address, too, which goes after ``--sidecar``."""
+
+
 def is_url(source: str) -> bool:
     """Whether a source is an address rather than a file."""
     return source.startswith(("http://", "https://"))
@@ -37,15 +41,16 @@ def ask(url: str, path: str) -> Any:
             text = answer.read(MOST)
     except HTTPError as error:
         error.close()
-        raise Unusable(f"{url}{path}: HTTP {error.code}; is that an admin address?") from None
+        raise Unusable(f"{url}{path}: HTTP {error.code}; {REMEDY}") from None
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        said = getattr(reason, "strerror", None) or reason
-        raise Unusable(f"{url}: no answer ({said}); is that an admin address?") from None
+        said = getattr(reason, "strerror", None) or str(reason)
+        said = said if said.isprintable() else "no HTTP/1.1"
+        raise Unusable(f"{url}: no answer ({said}); {REMEDY}") from None
     try:
         return json.loads(text)
     except ValueError:
-        raise Unusable(f"{url}{path}: the answer is no JSON; is that an admin address?") from None
+        raise Unusable(f"{url}{path}: the answer is no JSON; {REMEDY}") from None
 
 
 def fetch(url: str) -> tuple[Any, Live, Mapping[str, Any]]:
@@ -53,7 +58,7 @@ def fetch(url: str) -> tuple[Any, Live, Mapping[str, Any]]:
     base = base_of(url)
     dump = ask(base, "/config_dump?include_eds")
     if not isinstance(dump, dict) or "configs" not in dump:
-        raise Unusable(f"{base}/config_dump: no configs; is that Envoy's admin address?")
+        raise Unusable(f"{base}/config_dump: no configs; {REMEDY}")
     stats = ask(base, "/stats?format=json")
     clusters = ask(base, "/clusters?format=json")
     info = ask(base, "/server_info")

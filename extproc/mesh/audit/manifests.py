@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from extproc.mesh.audit.gather import Resources, from_resource
@@ -30,6 +31,9 @@ def from_manifest(found: Resources, node: Node, take: Take, parse: Parse) -> boo
     if kind == "EnvoyExtensionPolicy":
         _extension_policy(found, node)
         return True
+    if kind == "DestinationRule":
+        found.rules.append(node["spec"])
+        return False  # beside others; alone it is nothing that an audit could judge
     if kind == "ConfigMap":
         used = False
         for name, entry in node["data"].entries():
@@ -62,7 +66,8 @@ def _envoy_filter(found: Resources, node: Node) -> None:
         elif kind == "CLUSTER" and operation == "MERGE":
             found.partial.setdefault(patch.at("match", "cluster", "name").text(), value)
         elif kind == "HTTP_FILTER" and adds:
-            found.loose.append(loose_filter(value))
+            after = operation == "INSERT_AFTER" and _router_named(patch)
+            found.loose.append(replace(loose_filter(value), after_router=after))
         elif kind == "EXTENSION_CONFIG" and adds:
             found.filters.append(value)
         elif kind == "ROUTE_CONFIGURATION":
@@ -80,6 +85,11 @@ def _envoy_filter(found: Resources, node: Node) -> None:
         elif operation != "REMOVE":
             found.notes.append(f"{patch.path}: {kind} {operation} is {PARTIAL}")
     _marry(found, hosts, routes)
+
+
+def _router_named(patch: Node) -> bool:
+    chain = patch.at("match", "listener", "filter_chain")
+    return chain.at("filter", "sub_filter", "name").text() == "envoy.filters.http.router"
 
 
 def _bootstrap(found: Resources, value: Node) -> None:

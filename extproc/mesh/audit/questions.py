@@ -37,7 +37,8 @@ BLIND = {
     *("filter-missing", "filter-not-attached", "filter-disabled", "body-not-sent"),
     *("response-headers-not-sent", "sidecar-cluster-missing", "sidecar-not-http2", "http-service"),
     *("sidecar-no-hosts", "no-answer-read", "sidecar-unreachable", "sidecar-tls", "forward-rules"),
-    *("aggregate-member-filters", "buffered-without-headers"),
+    *("aggregate-member-filters", "buffered-without-headers", "filter-after-router"),
+    *("sidecar-health-check", "sidecar-stream-duration"),
 }
 """Checks whose finding means that answers are not read."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from extproc.mesh.audit.finding import Finding, Severity
+from extproc.mesh.audit.places import written
 from extproc.mesh.audit.questions import Answer
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def as_json(report: Report) -> dict[str, Any]:
                 "id": finding.id,
                 "severity": str(finding.severity),
                 "where": finding.where,
+                "file": finding.place[0] if finding.place else None,
+                "line": finding.place[1] if finding.place else None,
                 "why": finding.why,
                 "fix": finding.fix,
             }
@@ -102,7 +105,7 @@ def _group(group: list[Finding]) -> Iterator[Text]:
     )
     for finding in group:
         said = f": {finding.said}" if finding.said else ""
-        yield Text(f"  at {finding.where}{said}")
+        yield Text(f"  at {written(finding.place)}{finding.where}{said}")
     yield Text(f"  {first.check.why}", style="dim")
     for line in first.fix.splitlines():
         yield Text(f"    | {line}", style="green")

@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
+from extproc.config import explained
 from extproc.mesh.audit.gather import Resources, from_bootstrap, from_dump, from_resource
 from extproc.mesh.audit.manifests import from_manifest
-from extproc.mesh.audit.node import Misshapen, Node
+from extproc.mesh.audit.node import Node
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -18,6 +19,8 @@ KNOWN = (
     "an Envoy bootstrap (static_resources), a saved /config_dump (configs), discovered resources "
     "(resources), or manifests (EnvoyFilter, EnvoyPatchPolicy, EnvoyExtensionPolicy, ConfigMap)"
 )
+
+OURS = "these are the sidecar's own settings; name them with --config"
 
 
 class Unusable(Exception):
@@ -42,25 +45,31 @@ def parse(text: str, name: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise Unusable(f"{place}: {error.problem}") from None
+        raise Unusable(f"{place}: {explained(error)}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Unusable(f"{name}: {' '.join(str(error).split())}") from None
 
 
 def gather(documents: list[Any], name: str) -> Resources:
-    """What the documents hold. Raises Unusable."""
+    """What the documents hold. Raises Unusable and Misshapen."""
     found = Resources()
     used = False
-    try:
-        for number, document in enumerate(documents):
-            node = Node(document, f"document[{number}]" if len(documents) > 1 else "")
-            used = _take(found, node) or used
-    except Misshapen as error:
-        raise Unusable(f"{name}: {error}") from None
+    for number, document in enumerate(documents):
+        node = Node(document, f"document[{number}]" if len(documents) > 1 else "")
+        taken = _take(found, node)
+        used = taken or used
+        if not taken and _is_ours(document):
+            found.notes.append(f"{node.path}: {OURS}")
     if not used:
+        if any(map(_is_ours, documents)):
+            raise Unusable(f"{name}: {OURS}, beside Envoy's")
         keys = ", ".join(dict.fromkeys(_keys(documents))) or "nothing"
         raise Unusable(f"{name}: holds {keys}; an audit reads {KNOWN}")
     return found
+
+
+def _is_ours(document: Any) -> bool:
+    return isinstance(document, dict) and "kind" not in document and "units" in document
 
 
 def _keys(documents: list[Any]) -> Iterator[str]:

@@ -42,6 +42,9 @@ class Filter:
     matched: bool = False
     """Whether a matcher decides, request by request, if it runs."""
 
+    after_router: bool = False
+    """Whether a patch puts it behind the router, which a patch alone knows."""
+
     policy: bool = False
     """Whether it comes from an EnvoyExtensionPolicy, which knows only some of the settings."""
 
@@ -224,6 +227,9 @@ class World:
     whole: bool = True
     """Whether all listeners and clusters are here: a patch, or a bootstrap that asks a server for
     the rest, is not."""
+
+    rules: tuple[Node, ...] = ()
+    """The ``spec`` of each DestinationRule."""
 
     notes: tuple[str, ...] = ()
     """What could not be read, for people."""

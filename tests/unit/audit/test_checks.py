@@ -7,7 +7,8 @@ import yaml
 
 from extproc.mesh.audit import CATALOGUE, Severity
 from tests.unit.audit.good import audited, good, ids, settings
-from tests.unit.audit.spoilt import CASES, RUNNING, Case
+from tests.unit.audit.spoilt import CASES, RUNNING, SPOILT, Case
+from tests.unit.audit.test_subsets import CASES as SUBSETS
 
 SEVERITIES = {check.id: check.severity for check in CATALOGUE}
 
@@ -23,7 +24,7 @@ def test_a_shipped_configuration_that_runs_well_has_no_fault() -> None:
 
 
 def test_every_check_has_a_case() -> None:
-    assert {case.id for case in CASES} == set(SEVERITIES)
+    assert {case.id for case in CASES} | {id for id, _, _ in SUBSETS} == set(SEVERITIES)
     assert len({check.id for check in CATALOGUE}) == len(CATALOGUE)
 
 
@@ -45,3 +46,19 @@ def test_a_spoilt_configuration_is_found_out(case: Case) -> None:
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.id)
 def test_what_is_to_be_put_there_is_yaml(check: object) -> None:
     list(yaml.safe_load_all(check.fix))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "id", ["filter-after-router", "sidecar-stream-duration", "filter-missing", "body-not-sent"]
+)
+def test_what_blinds_the_sidecar_answers_the_second_question(id: str) -> None:
+    config = good()
+    SPOILT[id](config)
+    assert audited(config, settings()).questions[1].answer == "no"
+
+
+def test_a_unit_that_is_not_asked_about_keeps_its_traffic_and_the_third_question_says_so() -> None:
+    config = good()
+    SPOILT["unit-health-disabled"](config)
+    evidence = audited(config, settings()).questions[2].evidence
+    assert "cluster llm: a quarantine does not reach Envoy" in evidence

@@ -57,7 +57,7 @@ def test_the_shape_of_the_json_stays(tmp_path: Path) -> None:
         *("coverage", "detection", "failover"),
     ]
     first = found["findings"][0]
-    assert first.keys() == {"id", "severity", "where", "why", "fix"}
+    assert first.keys() == {"id", "severity", "where", "file", "line", "why", "fix"}
     assert first["id"] == "update-merge-window"
     assert first["where"] == (
         "static_resources.clusters[0].common_lb_config.update_merge_window (cluster llm)"
@@ -84,11 +84,16 @@ def test_standard_input_is_read() -> None:
     assert run("-", stdin=Path(SHIPPED).read_text()).exit_code == 0
 
 
-def test_the_documents_example_is_what_is_printed(tmp_path: Path) -> None:
+def test_the_documents_example_is_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
     example = page[page.index("error  max-retries") :]
     example = example[: example.index("```")]
-    text = run(written(tmp_path, "max-retries")).stdout
+    shipped = Path(SHIPPED).read_text()
+    Path("envoy.yaml").write_text(shipped.replace("        max_retries: 1000\n", ""))
+    text = run("envoy.yaml").stdout
     assert example.strip() in text
 
 
@@ -99,7 +104,7 @@ def test_the_documents_example_is_what_is_printed(tmp_path: Path) -> None:
         ('{"configs": [', "envoy.yaml:1:"),
         ("static_resources: {clusters: 5}", "static_resources.clusters: a list is expected"),
         ("static_resources: {listeners: [5]}", "static_resources.listeners[0]: a mapping"),
-        ("units: []", "holds units"),
+        ("units: []", "the sidecar's own settings; name them with --config"),
         ("", "holds nothing"),
         ("just words", "holds a str"),
         ("apiVersion: v1\nkind: Pod", "Pod"),

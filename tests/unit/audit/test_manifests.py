@@ -18,6 +18,7 @@ from tests.unit.audit.good import (
     good,
     host,
     ids,
+    manager,
 )
 from tests.unit.audit.spoilt import SPOILT
 
@@ -197,3 +198,25 @@ def test_what_is_rendered_has_no_fault(
     watching = mode == "observe"
     assert answers[1] == ("no" if watching else "yes")
     assert answers[0] == ("cannot-tell" if watching and target == "envoy-gateway" else "yes")
+
+
+def test_a_patch_that_puts_the_filter_behind_the_router_is_found_out() -> None:
+    def patched(operation: str) -> set[str]:
+        chain = {"filterChain": {"filter": {"subFilter": {"name": "envoy.filters.http.router"}}}}
+        patch = {
+            "applyTo": "HTTP_FILTER",
+            "match": {"context": "GATEWAY", "listener": chain},
+            "patch": {
+                "operation": operation,
+                "value": manager(good(), "unit_a")["http_filters"][0],
+            },
+        }
+        manifest = {
+            "apiVersion": "networking.istio.io/v1alpha3",
+            "kind": "EnvoyFilter",
+            "spec": {"configPatches": [patch]},
+        }
+        return ids(audit([manifest], "m"))
+
+    assert "filter-after-router" in patched("INSERT_AFTER")
+    assert "filter-after-router" not in patched("INSERT_BEFORE")

@@ -115,6 +115,23 @@ def test_nothing_at_all_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
+    "data", [b"# Notes\n\nSome words.\n", b"\x89PNG\r\n\x1a\n\0", b"upstream error"]
+)
+@pytest.mark.parametrize("name", ["README.md", "stdin"])
+def test_what_is_no_recording_is_a_problem_not_a_corrupt_answer(name: str, data: bytes) -> None:
+    (problem,) = read(name, data)
+    assert isinstance(problem, Problem)
+    assert ".jsonl" in problem.what
+    assert isinstance(read("x.json", data)[0], Exchange)
+
+
+def test_a_broken_first_line_does_not_hide_that_lines_follow() -> None:
+    found = read("stdin", b"\n{broken\n# nonsense\n" + line(id="a") + line(id="b"))
+    assert [getattr(item, "where", None) for item in found[:2]] == ["stdin:2", "stdin:3"]
+    assert [item.id for item in found[2:] if isinstance(item, Exchange)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
     ("name", "data", "content_type"),
     [
         ("x.sse", b"data: {}\n\n", "text/event-stream"),
@@ -123,6 +140,8 @@ def test_nothing_at_all_is_a_problem() -> None:
         ("x.json", b'{\n "choices": [NaN\n', "application/json"),
         ("stdin", b'{"done": false}\n{"done": true}\n', "application/json"),
         ("x.ndjson", b'{"done": false}\n{"done": true}\n', "application/x-ndjson"),
+        ("stdin", b'{"response": "a", "done": false}\n{"response": ""}\n', "application/json"),
+        ("stdin", b'\n{"choices": []}\n', "application/json"),
     ],
 )
 def test_a_bare_body_is_an_exchange_without_a_path(

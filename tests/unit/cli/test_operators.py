@@ -12,8 +12,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
 import pytest
 from aiohttp import web
 from typer.testing import CliRunner
@@ -307,3 +309,35 @@ def test_a_word_that_no_store_could_keep_says_so() -> None:
     said = changes(unit, unit | {"state": "quarantine", "durable": False})
     assert said[-1] == "  the store could not keep it: a restart would forget it"
     assert len(changes(unit, unit | {"state": "quarantine", "durable": True})) == 1
+
+
+@pytest.mark.parametrize(
+    "command", [("status", "--admin"), ("health", "--admin"), ("audit",)], ids=" ".join
+)
+def test_a_grpc_port_in_place_of_an_admin_port_is_said_in_words(command: tuple[str, ...]) -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        result = CliRunner().invoke(app, [*command, f"http://127.0.0.1:{port}"])
+    finally:
+        server.stop(None)
+    assert result.exit_code == 2
+    assert result.stderr.replace("\n", "").isprintable()
+    assert "no HTTP/1.1" in result.stderr
+
+
+def test_an_audit_of_the_sidecars_address_says_whose_is_wanted(url: str) -> None:
+    result = CliRunner().invoke(app, ["audit", url])
+    assert result.exit_code == 2
+    assert "is that Envoy's admin address" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "id"), [("did you mean unit-a?", "unit_a"), ("there are unit-a, m/b:8", "xyz")]
+)
+def test_a_misspelt_unit_is_answered_with_the_right_one(url: str, id: str, said: str) -> None:
+    for command in (["quarantine", id, "-r", "x"], ["release", id, "-r", "x"], ["probe", id]):
+        result = CliRunner().invoke(app, [*command, "--admin", url])
+        assert result.exit_code == 1
+        assert said in result.stderr

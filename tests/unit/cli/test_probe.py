@@ -111,11 +111,13 @@ def test_results_are_shown_with_their_release(sidecar: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["probe", "nobody"], 1, "not probed"),
+        (["probe", "nobody"], 1, "no unit has the id 'nobody'; there are u"),
         (["probe", "u", "--kind", "guess"], 2, "golden, chat"),
         (["probe", "u", "--class", "huge"], 2, "long, short"),
         (["probe", "--url", "http://h", "--config", "x.yaml"], 2, "exclude each other"),
         (["probe", "--model", "m"], 2, "belongs to --url"),
+        (["probe", "--url", "localhost:8000"], 2, "write http://host:port"),
+        (["probe", "--url", "http://h", "--api-key-env", "UNSET_KEY"], 2, "UNSET_KEY is not set"),
         (["probe", "--url", "http://h", "--golden", "/no/such/file"], 2, "No such file"),
     ],
 )

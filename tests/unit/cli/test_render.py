@@ -77,3 +77,13 @@ def test_an_old_version_is_served_with_a_warning_on_standard_error() -> None:
 @pytest.mark.parametrize("word", ["observe", "two-tier", "shadow", "Exit codes"])
 def test_help_teaches(word: str) -> None:
     assert word in run("--help").stdout
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        arguments = ["--target", "standalone", "-c", str(CONFIG), "-o", str(folder)]
+        result = CliRunner().invoke(app, ["render", *arguments])
+        assert result.exit_code == 2
+        assert str(tmp_path / "file") in result.stderr
+        assert isinstance(result.exception, SystemExit)

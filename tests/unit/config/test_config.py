@@ -127,3 +127,83 @@ def test_the_command_checks_a_file(tmp_path: Path) -> None:
     bad = CliRunner().invoke(app, ["config", str(file)])
     assert bad.exit_code == 2
     assert "hold.tokns: no such setting" in bad.output
+
+
+def test_problems_come_in_the_order_of_their_lines() -> None:
+    text = "bogus: 1\nhold: {tokens: 0}\ngrpc: {address: x}\nunits:\n- {id: a, colour: red}\n"
+    assert [problem.split(":")[1] for problem in problems(text)] == ["1", "2", "3", "5"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hld: {}", "hld: no such setting; did you mean hold?"),
+        (
+            "units: [{id: a, verifed: true}]",
+            "units[0].verifed: no such setting; did you mean verif",
+        ),
+        (
+            "grpc: {tls: {cert_fil: x}}",
+            "grpc.tls.cert_fil: no such setting; did you mean cert_file?",
+        ),
+        ("xyzzy: 1", "xyzzy: no such setting"),
+    ],
+)
+def test_a_misspelt_setting_is_told_with_the_right_one(text: str, said: str) -> None:
+    assert any(said in problem for problem in problems(text)), problems(text)
+    assert ("did you mean" in said) == any("did you mean" in problem for problem in problems(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("units:\n- id: a\n   hosts: [x]\n", "x.yaml:3:"),
+        ("units:\n- id: a\n  fallback: [b]\n   hosts: [x]\n", "indented as those"),
+        ("\tunits: []\n", "by spaces, not by tabs"),
+        ("hold: gap: 1\n", "wants quotes"),
+    ],
+)
+def test_what_a_yaml_parser_says_is_explained(text: str, said: str) -> None:
+    (problem,) = problems(text)
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("SEMANTIC_EXTPROC_HOLD__GAP", "x", "environment: SEMANTIC_EXTPROC_HOLD__GAP: hold.gap: "),
+        (
+            "SEMANTIC_EXTPROC_HOLD__GPA",
+            "1",
+            "SEMANTIC_EXTPROC_HOLD__GPA: hold.gpa: no such",
+        ),
+        ("SEMANTIC_EXTPROC_HOLD", '{"gap": "x"}', "environment: SEMANTIC_EXTPROC_HOLD: hold.gap: "),
+        ("SEMANTIC_EXTPROC_HOLD", '{"bytes": 65536}', "x.yaml:2: hold.tokens: "),
+        ("SEMANTIC_EXTPROC_HOLD_GAP", "1", "two underscores part a group from its setting: SEM"),
+    ],
+)
+def test_a_problem_of_the_environment_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    fault = "tokens: 0" if "x.yaml" in said else "gap: 0.3"
+    (problem,) = problems(f"hold:\n  {fault}\n")
+    assert said in problem
+
+
+def test_variables_that_kubernetes_makes_for_a_service_are_no_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PORT", "SERVICE_HOST", "SERVICE_PORT_GRPC", "PORT_18080_TCP_ADDR", "ADMIN_URL"):
+        monkeypatch.setenv(f"SEMANTIC_EXTPROC_{name}", "x")
+    assert parse("", "x.yaml") == Settings()
+
+
+def test_the_command_takes_the_file_as_other_commands_do(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("hold: {tokens: 7}\n")
+    for arguments in ([str(path)], ["--config", str(path)], ["-c", str(path)]):
+        result = CliRunner().invoke(app, ["config", *arguments])
+        assert result.exit_code == 0
+        assert "tokens: 7" in result.stdout
+    assert CliRunner().invoke(app, ["config", str(path), "-c", str(path)]).exit_code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,14 @@ def test_a_baseline_that_does_not_answer_fails_without_a_drift_condition(gates: 
     assert checks(report)["logit_drift"]["status"] == "failed"
     assert checks(report)["logit_drift"]["reason"].startswith("baseline: ")
     assert report["rollback"]["conditions"] == []
+
+
+def test_a_log_is_told_what_still_runs(gates: Gates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("extproc.cli.gate.running"), "SILENCE", 0.0)
+    with Fake().running() as url:
+        gates.serve(url)
+        assert "still running" in gates.run("--gates", "3")[2]
+        assert "still running" not in gates.run("--gates", "3", "--json")[2]
 
 
 def test_an_answer_that_takes_too_long_is_a_failure(gates: Gates) -> None:

@@ -12,7 +12,7 @@ from extproc.mesh.audit.finding import Function, Hit, Severity, Theme
 from extproc.mesh.audit.guard import Guard
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
-from extproc.mesh.audit.world import MIB, Endpoint, own_metadata
+from extproc.mesh.audit.world import BODY_MODES, MIB, Endpoint, own_metadata
 
 if TYPE_CHECKING:
     from extproc.config import Settings
@@ -323,3 +323,40 @@ def quarantine_share(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
     if settings.health.max_quarantined * len(settings.units) < 1:
         at = Node(None, "extproc.yaml: health.max_quarantined")
         yield Hit(at, "", f"{settings.health.max_quarantined:g} of {len(settings.units)} units")
+
+
+@THEME.check(
+    "prompts-sent",
+    Severity.WARNING,
+    "prompts go to the sidecar although mesh.requests is hidden",
+    "The filter sends request bodies. Whoever relies on extproc.yaml believes that they never "
+    "leave Envoy.",
+    "# Envoy:\nprocessing_mode: {request_body_mode: NONE, request_header_mode: SKIP}\n"
+    "# or extproc.yaml:\nmesh: {requests: shown}",
+)
+@with_settings
+def prompts_sent(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    for guard in mesh.guards:
+        at = guard["processing_mode"]["request_body_mode"]
+        if settings.mesh.requests == "hidden" and _sends(at):
+            yield Hit(at, guard.of, at.text())
+
+
+@THEME.check(
+    "prompts-not-sent",
+    Severity.WARNING,
+    "mesh.requests is shown, and the filter sends no request",
+    "What needs the request is not judged: a repetition that was asked for looks like a loop, and "
+    "answers are not held against their JSON schema.",
+    "processing_mode: {request_header_mode: SEND, request_body_mode: STREAMED}",
+)
+@with_settings
+def prompts_not_sent(mesh: Mesh, settings: Settings) -> Iterator[Hit]:
+    for guard in mesh.guards:
+        at = guard["processing_mode"]["request_body_mode"]
+        if settings.mesh.requests == "shown" and not _sends(at):
+            yield Hit(at, guard.of)
+
+
+def _sends(mode: Node) -> bool:
+    return mode.choice(BODY_MODES) != "NONE"

@@ -9,6 +9,7 @@ from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.gather import is_processor
 from extproc.mesh.audit.node import Node
 from extproc.mesh.audit.reach import Mesh
+from extproc.mesh.audit.world import ROUTER
 
 THEME = Theme("The filter's place")
 
@@ -43,6 +44,11 @@ FILTER = f"""
       receiving_namespaces: {{untyped: [semantic.extproc]}}
 """
 
+DETOUR = """
+# the front's cluster, whose hosts are the units' internal listeners
+route: {cluster: llm}
+"""
+
 
 @THEME.check(
     "filter-missing",
@@ -74,6 +80,7 @@ def filter_missing(mesh: Mesh) -> Iterator[Hit]:
 def filter_not_attached(mesh: Mesh) -> Iterator[Hit]:
     if not mesh.filters:
         return
+    read = {way.cluster.name for way in mesh.inspected}
     for way in mesh.ways:
         if way.guards or way.off or way.cluster.name not in mesh.units:
             continue
@@ -81,7 +88,32 @@ def filter_not_attached(mesh: Mesh) -> Iterator[Hit]:
             continue  # a check of its own
         leg = way.legs[-1]
         said = f"{leg.route.of} sends to cluster {way.cluster.name} with no ext_proc filter"
+        if way.cluster.name in read:  # there is a way with the filter: this one leads past it
+            at = leg.target.node["name" if leg.target.weighted else "cluster"]
+            yield Hit(at, f"{leg.route.of}, {leg.manager.of}", said, fix=DETOUR)
+            continue
         yield Hit(leg.manager.node["http_filters"], leg.manager.of, said)
+
+
+@THEME.check(
+    "filter-after-router",
+    Severity.ERROR,
+    "the filter stands behind the router",
+    "The router is the last filter of a chain, and Envoy refuses a chain that goes on (terminal "
+    "filter must be the last). One that a control plane sends is rejected as a whole: Envoy keeps "
+    "the chain it had, without the filter.",
+    "# list envoy.filters.http.ext_proc before envoy.filters.http.router (EnvoyFilter: "
+    "INSERT_BEFORE)",
+)
+def filter_after_router(mesh: Mesh) -> Iterator[Hit]:
+    for entry, manager, _ in mesh.filters:
+        if manager is None:
+            continue
+        chain = [other.node.path for other in manager.filters]
+        routers = [other.node.path for other in manager.filters if other.type.endswith(ROUTER)]
+        place = chain.index(entry.node.path) if entry.node.path in chain else -1
+        if entry.after_router or (routers and place > chain.index(routers[0])):
+            yield Hit(entry.node, manager.of)
 
 
 @THEME.check(

@@ -178,6 +178,44 @@ def log_reads_removed_header(mesh: Mesh) -> Iterator[Hit]:
 
 
 @THEME.check(
+    "log-reads-other-tier",
+    Severity.INFO,
+    "the front logs dynamic metadata of another tier",
+    "Dynamic metadata belongs to the request of one listener: the verdict stands in the log of the "
+    "unit's tier, and logs as - at the front. Headers pass: %RESP(X-SEMANTIC-UNIT)%.",
+    f'verdict: "{VERDICT}"   # in the log of the unit\'s tier',
+)
+def log_reads_other_tier(mesh: Mesh) -> Iterator[Hit]:
+    guarded = {guard.manager.node.path for guard in mesh.guards if guard.manager is not None}
+    for manager in {
+        front.leg.manager.node.path: front.leg.manager for front in mesh.fronts
+    }.values():
+        if manager.node.path in guarded:
+            continue
+        for entry in manager.node["access_log"].items():
+            if "DYNAMIC_METADATA(semantic.extproc" in json.dumps(entry.value, default=str):
+                yield Hit(entry, manager.of)
+
+
+@THEME.check(
+    "stat-prefix-shared",
+    Severity.INFO,
+    "listeners of different tiers count under one stat_prefix",
+    "Envoy adds up what bears one name, the counters of ext_proc included: which unit's answers "
+    "passed unread cannot be told, and this audit compares streams with requests of both.",
+    "stat_prefix: unit_a   # one a listener",
+)
+def stat_prefix_shared(mesh: Mesh) -> Iterator[Hit]:
+    seen: dict[str, str] = {}
+    managers = [leg.manager for way in mesh.inspected for leg in way.legs]
+    for manager in {manager.node.path: manager for manager in managers}.values():
+        first = seen.setdefault(manager.stat_prefix, manager.of)
+        if manager.stat_prefix and first != manager.of:
+            said = f"{manager.stat_prefix}, as {first}"
+            yield Hit(manager.node["stat_prefix"], manager.of, said)
+
+
+@THEME.check(
     "shadow-not-read",
     Severity.WARNING,
     "a shadow's answers are not read",

@@ -31,6 +31,8 @@ health_check_config:
 
 HOUR = 3600.0
 
+DISABLED = "disable_active_health_check"
+
 
 def asking(mesh: Mesh) -> Iterator[tuple[Cluster, Node]]:
     """Every health check that goes to the sidecar, on fronts and on units' own clusters."""
@@ -114,6 +116,22 @@ def unit_health_address(mesh: Mesh) -> Iterator[Hit]:
                 yield Hit(config["address"], cluster.of, f"host {host.label}")
 
 
+@THEME.check(
+    "unit-health-disabled",
+    Severity.ERROR,
+    "a unit is left out of the health check",
+    "disable_active_health_check makes Envoy ask nothing about that host and take it for healthy: "
+    "a unit that the sidecar had quarantined kept its traffic.",
+    "health_check_config: {disable_active_health_check: false}",
+)
+def unit_health_disabled(mesh: Mesh) -> Iterator[Hit]:
+    for cluster in _asked(mesh):
+        for host in cluster.endpoints:
+            at = host.health_check[DISABLED]
+            if at.flag():
+                yield Hit(at, cluster.of, f"host {host.label}")
+
+
 def _asked(mesh: Mesh) -> list[Cluster]:
     return list({cluster.name: cluster for cluster, _ in asking(mesh)}.values())
 
@@ -129,11 +147,18 @@ def _asked(mesh: Mesh) -> list[Cluster]:
 def unit_health_hostname(mesh: Mesh) -> Iterator[Hit]:
     for cluster, check in asking(mesh):
         http = check["http_health_check"]
-        if http["host"] or "unit=" in http["path"].text():
+        asked = http["host"].text()
+        known = known_units(mesh)
+        if "unit=" in http["path"].text():
+            continue
+        if asked and (not known or asked_unit(asked, known) in known):
             continue
         for host in cluster.endpoints:
             if not host.health_check["hostname"]:
-                yield Hit(host.health_check["hostname"], cluster.of, f"host {host.label}")
+                said = f"host {host.label}"
+                if asked:
+                    said += f", and {asked} (http_health_check.host) is no unit"
+                yield Hit(host.health_check["hostname"], cluster.of, said)
 
 
 @THEME.check(
@@ -144,12 +169,11 @@ def unit_health_hostname(mesh: Mesh) -> Iterator[Hit]:
     ENDPOINT,
 )
 def unit_health_other_unit(mesh: Mesh) -> Iterator[Hit]:
-    known = {unit for way in mesh.ways if (unit := way.unit)}
-    settings = mesh.world.settings
-    known |= {unit.id for unit in settings.units} if settings is not None else set()
-    for cluster in _asked(mesh):
+    known, settings = known_units(mesh), mesh.world.settings
+    for cluster, check in asking(mesh):
         for host in cluster.endpoints:
-            at = host.health_check["hostname"]
+            # An endpoint's own name wins over the one of the check.
+            at = host.health_check["hostname"] or check.at("http_health_check", "host")
             asked = asked_unit(at.text(), known)
             behind = mesh.units_behind(host, cluster)
             if not asked or not behind or not behind <= known or asked in behind:
@@ -160,6 +184,13 @@ def unit_health_other_unit(mesh: Mesh) -> Iterator[Hit]:
             elif settings is None:  # with them another check tells
                 said += ", which no cluster is: what nobody knows is healthy"
                 yield Hit(at, cluster.of, said, severity=Severity.WARNING)
+
+
+def known_units(mesh: Mesh) -> set[str]:
+    """The ids of units that Envoy's configuration or the sidecar's names."""
+    settings = mesh.world.settings
+    told = {unit.id for unit in settings.units} if settings is not None else set()
+    return told | {unit for way in mesh.ways if (unit := way.unit)}
 
 
 def asked_unit(hostname: str, known: set[str]) -> str:
@@ -291,6 +322,11 @@ def unit_health_over_tls(mesh: Mesh) -> Iterator[Hit]:
 def covers(mesh: Mesh, cluster: Cluster) -> bool:
     """Whether the sidecar's word on the units of a cluster reaches Envoy."""
     return all(
-        part is not None and (asks_sidecar(part) or fed_by_xds(mesh, part))
+        part is not None
+        and (fed_by_xds(mesh, part) or (asks_sidecar(part) and not _left_out(part)))
         for part in mesh.world.parts(cluster)
     )
+
+
+def _left_out(cluster: Cluster) -> bool:
+    return any(host.health_check[DISABLED].flag() for host in cluster.endpoints)

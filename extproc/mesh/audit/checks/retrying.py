@@ -140,6 +140,21 @@ def num_retries_many(mesh: Mesh) -> Iterator[Hit]:
 
 
 @THEME.check(
+    "retry-back-off",
+    Severity.WARNING,
+    "the retry is put off",
+    "Before a retry Envoy waits for a random time below base_interval (25 ms by default). Another "
+    "unit takes it at once: the wait only delays the client's first token.",
+    "# no retry_back_off",
+)
+def retry_back_off(mesh: Mesh) -> Iterator[Hit]:
+    for front in holding(mesh):
+        at = front.route.retry.at("retry_back_off", "base_interval")
+        if at.seconds(0) >= 1:
+            yield Hit(at, of(front), f"{at.seconds(0):g} s")
+
+
+@THEME.check(
     "retry-same-configuration",
     Severity.ERROR,
     "a retry may reach the same configuration again",

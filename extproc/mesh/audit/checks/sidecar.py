@@ -14,6 +14,9 @@ THEME = Theme("The sidecar's cluster")
 DEFAULT_LIMIT = 1024
 """Envoy's default of max_connections, max_pending_requests and max_requests."""
 
+LONG = 300.0
+"""Seconds. A generation may well last minutes; none should be cut below this."""
+
 WIDE = """
 circuit_breakers:
   thresholds:
@@ -47,12 +50,23 @@ def limit(world: World, cluster: Cluster, name: str, default: float, priority: s
 )
 def sidecar_cluster_missing(mesh: Mesh) -> Iterator[Hit]:
     for guard in mesh.guards:
-        if not mesh.world.whole or guard["http_service"]:
+        if guard["http_service"] or guard["grpc_service"]["google_grpc"]:
             continue
         at = guard["grpc_service"]["envoy_grpc"]["cluster_name"]
-        google = guard["grpc_service"]["google_grpc"]
-        if not google and mesh.world.cluster(guard.sidecar) is None:
+        if mesh.world.cluster(guard.sidecar) is not None:
+            continue
+        if mesh.world.whole:
             yield Hit(at, guard.of, f"{guard.sidecar or 'nothing'} is no cluster")
+        elif _of_the_files(mesh.world, guard.sidecar):
+            said = f"{guard.sidecar or 'nothing'} is no cluster of these files"
+            yield Hit(at, guard.of, said, severity=Severity.WARNING)
+
+
+def _of_the_files(world: World, name: str) -> bool:
+    """Whether a cluster would have to be in the files: patches add some, and the name is none that
+    a control plane makes from a Service (``outbound|80||host``, ``httproute/...``)."""
+    adds = any(not cluster.partial for cluster in world.clusters.values())
+    return adds and not world.bootstrap and not {"|", "/"} & set(name)
 
 
 @THEME.check(
@@ -153,3 +167,44 @@ def grpc_service_timeout(mesh: Mesh) -> Iterator[Hit]:
         at = guard["grpc_service"]["timeout"]
         if at.seconds(0) > 0 and not guard["message_timeout"]:
             yield Hit(at, guard.of)
+
+
+@THEME.check(
+    "sidecar-stream-duration",
+    Severity.ERROR,
+    "a limit on the duration of streams ends the reading of answers",
+    "Each answer is one gRPC stream for as long as it lasts. At a limit of 1 s an answer of 3 s "
+    "was read for its first second: the rest passed unread, and no verdict came "
+    "(ext_proc.streams_failed, failure_mode_allowed).",
+    "# no max_stream_duration on the sidecar's cluster",
+)
+def sidecar_stream_duration(mesh: Mesh) -> Iterator[Hit]:
+    for cluster, _ in sidecar_clusters(mesh):
+        at = cluster.options.at("common_http_protocol_options", "max_stream_duration")
+        if 0 < at.seconds(0) < LONG:
+            severity = None if at.seconds(0) <= 60 else Severity.WARNING
+            yield Hit(at, cluster.of, f"{at.seconds(0):g} s", severity=severity)
+
+
+@THEME.check(
+    "sidecar-health-check",
+    Severity.WARNING,
+    "the health check of the sidecar's cluster cannot pass",
+    "A gRPC server does not answer an HTTP check, so every host counts as failed. With a panic "
+    "threshold of 0 no answer is read any more; with the default all hosts are used alike, a dead "
+    "worker among them.",
+    "health_checks:\n- {timeout: 1s, interval: 1s, unhealthy_threshold: 1, healthy_threshold: 1, "
+    "grpc_health_check: {}}",
+)
+def sidecar_health_check(mesh: Mesh) -> Iterator[Hit]:
+    for cluster, _ in sidecar_clusters(mesh):
+        elsewhere = [
+            host.health_check["address"] or host.health_check["port_value"]
+            for host in cluster.endpoints
+        ]
+        if all(elsewhere):
+            continue  # the admin server is asked, or nothing is known
+        panic = cluster.node.at("common_lb_config", "healthy_panic_threshold").number(50)
+        for check in cluster.health_checks:
+            severity = None if panic > 0 else Severity.ERROR
+            yield Hit(check["http_health_check"], cluster.of, severity=severity)

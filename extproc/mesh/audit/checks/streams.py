@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from extproc.mesh.audit.checks.sidecar import LONG
 from extproc.mesh.audit.finding import Hit, Severity, Theme
 from extproc.mesh.audit.reach import Leg, Mesh
 from extproc.mesh.audit.world import MIB
 
 THEME = Theme("Streams")
-
-LONG = 300.0
-"""Seconds. A generation may well last minutes; none should be cut below this."""
 
 QUIET = 60.0
 """Seconds. A long prompt is read in silence."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.audit.good import PREFIX, Config, host, manager, processor, route
+from tests.unit.audit.good import PREFIX, Config, host, manager, options, processor, route
 from tests.unit.audit.layouts import aggregate, upstream
 from tests.unit.audit.spoilt.base import (
     both,
@@ -37,8 +37,14 @@ case(
     lambda c: host(c)["routes"].insert(
         0, {"match": {"prefix": "/v1/raw"}, "route": {"cluster": "unit_a", "timeout": "0s"}}
     ),
-    "listeners[0]",
+    "listeners[0].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes[0]"
+    ".route.cluster",
     label="a second route past it",
+)
+case(
+    "filter-after-router",
+    lambda c: manager(c, "unit_a")["http_filters"].reverse(),
+    "listeners[1].filter_chains[0].filters[0].typed_config.http_filters[1]",
 )
 case(
     "filter-disabled",
@@ -190,7 +196,11 @@ case(
 )
 case("body-buffered", put(modes, response_body_mode="BUFFERED"), "response_body_mode")
 case(
-    "body-buffered", put(modes, request_body_mode="BUFFERED"), "request_body_mode", label="request"
+    "body-buffered",
+    put(modes, request_body_mode="BUFFERED"),
+    "request_body_mode",
+    also=["prompts-sent"],
+    label="request",
 )
 case(
     "body-buffered",
@@ -327,6 +337,36 @@ case(
     label="by runtime",
 )
 case("sidecar-not-http2", lambda c: sidecar(c).pop("typed_extension_protocol_options"))
+case(
+    "sidecar-stream-duration",
+    lambda c: options(c, "semantic_extproc").update(
+        common_http_protocol_options={"max_stream_duration": "30s"}
+    ),
+    "common_http_protocol_options.max_stream_duration",
+)
+case(
+    "sidecar-stream-duration",
+    lambda c: options(c, "semantic_extproc").update(
+        common_http_protocol_options={"max_stream_duration": "120s"}
+    ),
+    severity="warning",
+    label="2 min",
+)
+case(
+    "sidecar-health-check",
+    put(sidecar, health_checks=[{"http_health_check": {"path": "/"}}]),
+    "health_checks[0].http_health_check",
+)
+case(
+    "sidecar-health-check",
+    put(
+        sidecar,
+        health_checks=[{"http_health_check": {"path": "/"}}],
+        common_lb_config={"healthy_panic_threshold": {"value": 0}},
+    ),
+    severity="error",
+    label="without panic",
+)
 case("sidecar-ejectable", lambda c: sidecar(c).update(outlier_detection={}), "outlier_detection")
 case("sidecar-no-hosts", lambda c: sidecar(c).pop("load_assignment"))
 case(

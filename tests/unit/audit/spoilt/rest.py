@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.audit.good import PREFIX, cluster, host, manager, processor, route
-from tests.unit.audit.spoilt.base import TLS, balancing, both, case, drop, endpoint, put, sidecar
+from tests.unit.audit.good import PREFIX, Config, cluster, host, manager, processor, route
+from tests.unit.audit.spoilt.base import (
+    TLS,
+    balancing,
+    both,
+    case,
+    drop,
+    endpoint,
+    modes,
+    put,
+    sidecar,
+)
 
 # ---- Headers, logs and shadows
 case("marker-not-removed", drop(host, "response_headers_to_remove"), "response_headers_to_remove")
@@ -32,6 +42,20 @@ case(
 )
 case(
     "access-log-without-verdict", lambda c: manager(c, "unit_a").pop("access_log"), severity="info"
+)
+
+
+def _verdict_at_the_front(config: Config) -> None:
+    log = manager(config)["access_log"][0]["typed_config"]
+    log["log_format"]["json_format"]["verdict"] = "%DYNAMIC_METADATA(semantic.extproc:verdict)%"
+
+
+case("log-reads-other-tier", _verdict_at_the_front, "listeners[0]", severity="info")
+case(
+    "stat-prefix-shared",
+    lambda c: manager(c, "unit_b").update(stat_prefix="unit_a"),
+    "listeners[2]",
+    severity="info",
 )
 case(
     "log-reads-removed-header",
@@ -88,6 +112,12 @@ case(
     "terminate-without-immediate-response",
     put(processor, disable_immediate_response=True),
     settings=lambda s: s.update(late_verdict="terminate"),
+)
+case("prompts-sent", put(modes, request_body_mode="STREAMED"), "request_body_mode")
+case(
+    "prompts-not-sent",
+    settings=lambda s: s.setdefault("mesh", {}).update(requests="shown"),
+    at="request_body_mode",
 )
 case("quarantine-share", settings=lambda s: s.update(health={"max_quarantined": 0.2}))
 

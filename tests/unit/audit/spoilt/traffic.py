@@ -43,6 +43,7 @@ case(
 )
 case("num-retries", put(retry, num_retries=0), "num_retries")
 case("num-retries-many", put(retry, num_retries=5), "num_retries")
+case("retry-back-off", put(retry, retry_back_off={"base_interval": "5s"}), "base_interval")
 case("retry-priority-missing", drop(retry, "retry_priority"), "retry_priority")
 
 

@@ -27,6 +27,29 @@ case(
     "unit-health-hostname", lambda c: endpoint(c)["health_check_config"].pop("hostname"), "hostname"
 )
 case(
+    "unit-health-hostname",
+    lambda c: (
+        endpoint(c)["health_check_config"].pop("hostname"),
+        check(c)["http_health_check"].update(host="llm"),
+    ),
+    "hostname",
+    label="a host that is no unit",
+)
+case(
+    "unit-health-disabled",
+    lambda c: endpoint(c)["health_check_config"].update(disable_active_health_check=True),
+    "endpoints[0].lb_endpoints[0].endpoint.health_check_config.disable_active_health_check",
+)
+case(
+    "unit-health-other-unit",
+    lambda c: (
+        endpoint(c, 1)["health_check_config"].pop("hostname"),
+        check(c)["http_health_check"].update(host="unit-a"),
+    ),
+    "http_health_check.host",
+    label="one name for both",
+)
+case(
     "unit-health-other-unit",
     lambda c: endpoint(c)["health_check_config"].update(hostname="unit-b"),
     "hostname",
@@ -123,6 +146,17 @@ case(
     lambda c: processor(c)["response_attributes"].remove(
         "request.headers['x-envoy-attempt-count']"
     ),
+)
+case(
+    "attempt-count-not-sent",
+    lambda c: processor(c).update(
+        response_attributes=[
+            name.replace("'", '"') if "attempt" in name else name
+            for name in processor(c)["response_attributes"]
+        ]
+    ),
+    "response_attributes",
+    label="in double quotes",
 )
 case(
     "request-id-stripped",
