@@ -28,6 +28,7 @@ from extproc.wire import (
 )
 
 _DEFAULT = make_catalogue()
+_NOTHING_KNOWN = Setting()
 
 
 class Inspector:
@@ -73,14 +74,15 @@ class Inspector:
             catalogue = _DEFAULT
         self._catalogue = catalogue
         self._policy = catalogue.policy
-        request = request or RequestFacts()
-        self._setting = Setting(request, Channel.CONTENT, Asked(request))
+        self._setting = (
+            _NOTHING_KNOWN if request is None else Setting(request, Channel.CONTENT, Asked(request))
+        )
         self._event_detectors = catalogue.event_detectors(self._setting)
         self._readers = _readers(tuple([detector.reads for detector in self._event_detectors]))
         self._channels: dict[tuple[int, Channel, int], ChannelText] = {}
         self._ending = Ending()
         self._beginning = Beginning()
-        self._excused = excused(request)
+        self._excused = excused(self._setting.request)
         self.corrupt = False
         """Whether something proves the response corrupt."""
         self.judged = ""

@@ -22,12 +22,6 @@ from extproc.wire import Event, Framing, Reader, Status, Text, UnknownEncoding
 
 log = logging.getLogger(__name__)
 
-BATCH = 16
-BATCH_BYTES = 16384
-"""Messages, or bytes of them, that are read in one go after the release. Proofs of a stream take 16
-to 64 tokens, so a late verdict comes by that much later at most; and each time the code that reads
-is come back to, it has left the processor's caches."""
-
 PORTION = 16384
 """Characters of text that are inspected in one go where a message may bring many: dense text takes
 about a microsecond a character, and every other stream waits meanwhile."""
@@ -79,13 +73,12 @@ class Exchange:
         "_reader",
         "_recorded",
         "_services",
-        "_size",
         "_state",
         "_verdict",
-        "_waiting",
         "_why",
         "inspecting",
         "received",
+        "waiting",
     )
 
     def __init__(self, services: Services, request: Any, asking: Asking) -> None:
@@ -111,8 +104,9 @@ class Exchange:
         self._recorded = False
         self._marked = False
         self.received = 0
-        self._waiting: list[bytes] = []  # answered, not yet read
-        self._size = 0  # of _waiting, in bytes
+        self.waiting: list[bytes] = []
+        """Messages that have been answered, and are read by ``read``: together, so that the work is
+        done in one go, a few tokens later."""
         self._portions: list[list[Event]] = []  # of what came, still to be inspected
         self._ended = False
         self._inspector: Inspector | None = None
@@ -170,17 +164,8 @@ class Exchange:
     def feed(self, data: bytes, ended: bool) -> bool:
         """Reads a body message now. ``ended``: it is the last. True when it was too much to read in
         one go: ``go_on`` reads the rest, and others should have their turn before it does."""
-        self.received += len(data)
-        self._waiting.append(data)
-        return self._read(ended)
-
-    def defer(self, data: bytes) -> bool:
-        """Reads a body message that has been answered: together with others, so that the work is
-        done in one go, a few tokens later. True as for ``feed``."""
-        self.received += len(data)
-        self._waiting.append(data)
-        self._size += len(data)
-        return (len(self._waiting) >= BATCH or self._size >= BATCH_BYTES) and self._read(False)
+        self.waiting.append(data)
+        return self.read(ended)
 
     def go_on(self) -> bool:
         """Reads a portion of what came. True when there is still more."""
@@ -199,15 +184,17 @@ class Exchange:
             self._failed()
         return False
 
-    def _read(self, ended: bool) -> bool:
-        waiting, self._waiting = self._waiting, []
-        self._size = 0
+    def read(self, ended: bool) -> bool:
+        """Reads what waits, in one go. ``ended`` and the result are those of ``feed``."""
+        data = b"".join(self.waiting)
+        self.waiting.clear()
+        self.received += len(data)
         reader = self._reader
         if not self.inspecting or reader is None:
             return False
         self._ended = ended
         try:
-            events = reader.feed(b"".join(waiting))
+            events = reader.feed(data)
             if ended:
                 events += reader.finish()
             # A body that came whole, or was compressed, may say much at once.
@@ -276,8 +263,8 @@ class Exchange:
         if self._recorded:
             return
         self._recorded = True
-        if self._waiting:
-            self._read(False)
+        if self.waiting:
+            self.read(False)
         verdict = self._settle()
         unit, release, host = self._identity
         services, facts = self._services, self._facts

@@ -123,8 +123,9 @@ def _value(entry: Any) -> str:
 
 
 def _string(fields: Any, name: str) -> str:
-    # Reading an absent key of a message map would insert it.
-    return fields[name].string_value if name in fields else ""
+    # Reading an absent key of a message map by its index would insert it.
+    value = fields.get(name)
+    return value.string_value if value is not None else ""
 
 
 def _strings(struct: Any) -> Mapping[str, object]:
