@@ -32,8 +32,3 @@ async def read_object(request: web.Request) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise web.HTTPBadRequest(text="the body must be an object\n")
     return content
-
-
-def on_one_line(text: str) -> str:
-    """``text`` as logs, records and terminals may have it: no control character, no line break."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))

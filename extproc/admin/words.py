@@ -11,9 +11,10 @@ from typing import Any
 
 from aiohttp import web
 
-from extproc.admin.body import on_one_line, read_object
+from extproc.admin.body import read_object
 from extproc.detect import Finding
 from extproc.health import ALL, Probes
+from extproc.plain import on_one_line
 from extproc.processor import Services
 from extproc.units import safe
 
