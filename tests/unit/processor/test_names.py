@@ -84,7 +84,7 @@ async def test_new_names_make_no_more_series_once_many_are_known(
 
     many = await meet(0, 600)  # more than are told apart of anything
     assert await meet(600, 300) <= many + 4
-    assert len(list(services.ledger.units)) <= Registry.MAX_DISCOVERED + 2
+    assert len(list(services.ledger.units)) <= 260
     assert len(list(services.ledger.tracks("a"))) <= 8
 
 
