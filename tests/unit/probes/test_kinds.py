@@ -300,6 +300,14 @@ async def test_the_engines_own_count_corroborates() -> None:
     assert found.findings[-1].name == "probe_counter.corrupted_requests"
 
 
+@pytest.mark.parametrize("count", ["e", "..", "+", "1e", "-1", "NaN", "1 2"])
+async def test_a_count_that_is_none_says_nothing(count: str) -> None:
+    text = f"vllm:corrupted_requests_total {count}\n"
+    answers = {CHAT: stream(PROSE), "/metrics": sends(text.encode(), "text/plain")}
+    found = await judged("chat", answers, capabilities=Capabilities(counters=True))
+    assert found.outcome is PASSED
+
+
 @given(st.integers(0, 50_000), st.integers(0, 3))
 def test_filler_has_its_length_and_no_two_lines_alike(size: int, seed: int) -> None:
     text = filler(size, seed)
