@@ -89,7 +89,8 @@ def embedded(*vectors: Any) -> Answer:
 RIGHT = {"city": "Paris", "country": "France", "inhabitants": 2, "capital": True}
 A, B, C = [0.1, 0.2, -0.3], [0.5, 0.1, 0.2], [0.3, -0.4, 0.1]
 
-FAILED, SKIPPED, ERROR = Outcome.FAILED, Outcome.SKIPPED, Outcome.ERROR
+PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
+SKIPPED, ERROR = Outcome.SKIPPED, Outcome.ERROR
 LEGIT = {"error": {"message": "This server does not support embeddings.", "code": 501}}
 NAN = {"error": {"message": "Out of range float values are not JSON compliant", "code": 400}}
 EMBEDDINGS = "/v1/embeddings"
