@@ -75,10 +75,11 @@ def read_exchanges(name: str, file: IO[bytes]) -> Iterator[Exchange | Problem]:
         if peek is not None and peek(2)[:2] == MAGIC:
             file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
         lines = _lines(file)
-        line = 1
+        blank, before = 0, bytearray()
         while (first := next(lines, b"")) and not first.strip(BLANK):
-            line += 1
-        begun = [first]
+            blank += 1
+            before += first if len(before) <= LONGEST else b""
+        line, begun = blank + 1, [first]
         kind = _named(name.removesuffix(".gz"))
         if not kind and (kind := _told(begun[-1])) in ("", "json"):
             # The first line may be broken, and the rest not.
@@ -92,13 +93,13 @@ def read_exchanges(name: str, file: IO[bytes]) -> Iterator[Exchange | Problem]:
             yield Problem(name, "", UNTOLD)
             return
         if kind == "lines":
-            for line, text in enumerate(chain(begun, lines), line):
+            for line, text in enumerate(chain(begun, lines), blank + 1):
                 if text.strip(BLANK):
                     empty = False
                     yield _line(f"{name}:{line}", text)
         elif first:
             empty = False
-            yield from _document(name, kind, b"".join(begun) + file.read(LONGEST))
+            yield from _document(name, kind, b"".join([before, *begun, file.read(LONGEST)]))
     except (OSError, EOFError, zlib.error) as error:
         empty = False
         yield Problem(f"{name}:{line + 1}", "", f"cannot be read: {error}")
