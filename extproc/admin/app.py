@@ -58,7 +58,10 @@ class _Admin:
         self._started = time.time()
 
     async def metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        try:
+            encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        except (TypeError, ValueError):  # of a version that is none
+            encode, content_type = choose_encoder("")
         body = encode(self._services.metrics.exposed)
         return web.Response(body=body, headers={"Content-Type": content_type})
 

@@ -28,7 +28,8 @@ def evidence_routes(records: Records) -> list[web.RouteDef]:
 
     async def latest(request: web.Request) -> web.Response:
         text = request.query.get("limit", "50")
-        if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST):
+        digits = len(text) <= 9 and text.isascii() and text.isdecimal()
+        if not (digits and 1 <= int(text) <= MOST):
             raise web.HTTPBadRequest(text=f"limit must be a number from 1 to {MOST}\n")
         try:
             found = await records.recent(request.query.get("unit", ""), int(text))

@@ -9,9 +9,9 @@ name of its own (DNS rebinding).
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
@@ -19,6 +19,7 @@ from aiohttp.typedefs import Middleware
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _SAFE = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_HOST = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
 _WRITES_BELOW = "/api/"
 """The gates' POSTs only ask; what changes a state lies here."""
 
@@ -51,7 +52,7 @@ def is_loopback(address: str) -> bool:
 
 def _check_token(request: web.Request, token: bytes) -> None:
     scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode(), token)
+    right = hmac.compare_digest(given.strip().encode(errors="surrogateescape"), token)
     if scheme.lower() != "bearer" or not right:
         raise web.HTTPUnauthorized(
             text="changes need this sidecar's token, as Authorization: Bearer ...\n",
@@ -60,9 +61,10 @@ def _check_token(request: web.Request, token: bytes) -> None:
 
 
 def _check_local(request: web.Request) -> None:
-    origin = request.headers.get(hdrs.ORIGIN, "")
-    if not _local(urlsplit(f"//{request.host}").hostname or "") or (
-        origin and urlsplit(origin).netloc != request.host
+    name = _HOST.fullmatch(request.host)
+    origins = request.headers.getall(hdrs.ORIGIN, [])
+    if not (name and _local(name[1])) or any(
+        origin.partition("://")[2] != request.host for origin in origins
     ):
         raise web.HTTPForbidden(
             text="without a token, changes are taken only under a loopback name (127.0.0.1, "

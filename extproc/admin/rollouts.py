@@ -13,8 +13,11 @@ from typing import Any
 
 from aiohttp import web
 
-from extproc.admin.words import read_object
+from extproc.admin.body import read_object
 from extproc.health import State
+
+DIGITS = 12
+"""Of a number of responses, at most."""
 
 Describe = Callable[[web.Request], dict[str, Any]]
 """The unit that a request names, as /api/units/{unit} shows it. Raises HTTPNotFound."""
@@ -81,7 +84,7 @@ def _why_not(found: dict[str, Any], wanted: dict[str, str]) -> str:
     if found["state"] != State.PASS:
         return f"it is in {found['state']}"
     least = wanted.get("min_responses", "0")
-    if not least.isdecimal():
+    if not least.isdecimal() or len(least) > DIGITS:
         return "min_responses must be a number"
     if wanted.get("release") and not found["responses"]:
         return f"release {found['release']} has answered nothing yet"

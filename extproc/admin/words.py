@@ -11,8 +11,10 @@ from typing import Any
 
 from aiohttp import web
 
+from extproc.admin.body import read_object
 from extproc.detect import Finding
 from extproc.health import ALL, Probes
+from extproc.plain import on_one_line
 from extproc.processor import Services
 from extproc.units import safe
 
@@ -81,23 +83,11 @@ def word_routes(
 
 
 async def read_json(request: web.Request) -> dict[str, Any]:
-    """The object in the body. Raises HTTPBadRequest or HTTPUnsupportedMediaType."""
+    """The object in the body. Raises what ``read_object`` does, and HTTPUnsupportedMediaType."""
     # A JSON content type keeps a web page in an operator's browser from posting here unasked.
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text='send {"reason": "..."} as application/json\n')
     return await read_object(request)
-
-
-async def read_object(request: web.Request) -> dict[str, Any]:
-    """The same, of whatever content type: where a controller posts that sends its own. Raises
-    HTTPBadRequest."""
-    try:
-        content = await request.json()
-    except ValueError:
-        raise web.HTTPBadRequest(text="the body is no JSON\n") from None
-    if not isinstance(content, dict):
-        raise web.HTTPBadRequest(text="the body must be an object\n")
-    return content
 
 
 def why(content: dict[str, Any]) -> str:
@@ -108,8 +98,8 @@ def why(content: dict[str, Any]) -> str:
     by = content.get("by")
     if not isinstance(by, str):
         by = ""
-    who = " ".join(by.split())[:MAX_NAME]
-    return " ".join(reason.split())[:MAX_REASON] + (f" (by {who})" if who else "")
+    who = on_one_line(by)[:MAX_NAME]
+    return on_one_line(reason)[:MAX_REASON] + (f" (by {who})" if who else "")
 
 
 def _release(services: Services, unit: str, content: dict[str, Any]) -> str:
@@ -174,11 +164,11 @@ def _findings(content: dict[str, Any]) -> tuple[Finding, ...]:
         shape = each.get("shape", "")
         found.append(
             Finding(
-                each["detector"][:MAX_TEXT],
-                each["reason"][:MAX_TEXT],
+                on_one_line(each["detector"])[:MAX_TEXT],
+                on_one_line(each["reason"])[:MAX_TEXT],
                 _number(each, "value") or 0.0,
                 _number(each, "threshold") or 0.0,
-                shape=shape[:MAX_TEXT] if isinstance(shape, str) else "",
+                shape=on_one_line(shape)[:MAX_TEXT] if isinstance(shape, str) else "",
             )
         )
     return tuple(found)

@@ -16,6 +16,8 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, 
 
 import typer
 
+from extproc.plain import without_user
+
 ENVIRONMENT = "SEMANTIC_EXTPROC_ADMIN_URL"
 """Not SEMANTIC_EXTPROC_ADMIN: that would be the setting ``admin`` of a sidecar."""
 
@@ -105,7 +107,7 @@ class Api:
             reason = getattr(error, "reason", None) or error
             said = getattr(reason, "strerror", None) or plain(str(reason))
             raise Unreachable(
-                f"no sidecar answers at {self.url} ({said})\n"
+                f"no sidecar answers at {without_user(self.url)} ({said})\n"
                 f"Is it running, and is that its admin.address? Name another with --admin URL or "
                 f"{ENVIRONMENT}."
             ) from None

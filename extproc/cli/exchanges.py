@@ -18,7 +18,13 @@ from itertools import chain, islice
 from typing import IO, Any
 
 from extproc.inspection import Exchange
+from extproc.plain import on_one_line
 from extproc.wire.framing import BLANK, Framing, sniff
+
+LONGEST = 256 << 20
+"""Bytes of one line, or of a file that is one document; a gzip file may hold any number."""
+
+_TOO_LONG = f"is longer than {LONGEST >> 20} MiB"
 
 MAGIC = b"\x1f\x8b"
 """How a gzip file begins."""
@@ -47,7 +53,8 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.where, self.field, self.what) if part)
+        said = ": ".join(part for part in (self.where, self.field, self.what) if part)
+        return on_one_line(said)
 
 
 class _Unusable(Exception):
@@ -61,38 +68,51 @@ def read_exchanges(name: str, file: IO[bytes]) -> Iterator[Exchange | Problem]:
 
     ``file`` needs ``peek`` (any buffered reader). Nothing in the file makes this raise.
     """
-    peek = getattr(file, "peek", None)
-    if peek is not None and peek(2)[:2] == MAGIC:
-        file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
     line = 0
     empty = True
     try:
-        begun = [file.readline()]
-        while begun[-1] and not begun[-1].strip(BLANK):
-            begun.append(file.readline())
-        line = len(begun)
+        peek = getattr(file, "peek", None)
+        if peek is not None and peek(2)[:2] == MAGIC:
+            file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+        lines = _lines(file)
+        blank, before = 0, bytearray()
+        while (first := next(lines, b"")) and not first.strip(BLANK):
+            blank += 1
+            before += first if len(before) <= LONGEST else b""
+        line, begun = blank + 1, [first]
         kind = _named(name.removesuffix(".gz"))
         if not kind and (kind := _told(begun[-1])) in ("", "json"):
-            begun += islice(file, LOOK_AHEAD)  # the first line may be broken, and the rest not
+            # The first line may be broken, and the rest not.
+            for text in islice(lines, LOOK_AHEAD):
+                begun.append(text)
+                if sum(map(len, begun)) > LONGEST:
+                    break
             kind = "lines" if any(_told(text) == "lines" for text in begun) else kind
-        some = any(text.strip(BLANK) for text in begun)
-        if not kind and some:
+        if not kind and first:
             empty = False
             yield Problem(name, "", UNTOLD)
             return
         if kind == "lines":
-            for line, text in enumerate(chain(begun, file), 1):
+            for line, text in enumerate(chain(begun, lines), blank + 1):
                 if text.strip(BLANK):
                     empty = False
                     yield _line(f"{name}:{line}", text)
-        elif some:
+        elif first:
             empty = False
-            yield from _document(name, kind, b"".join(begun) + file.read())
+            yield from _document(name, kind, b"".join([before, *begun, file.read(LONGEST)]))
     except (OSError, EOFError, zlib.error) as error:
         empty = False
         yield Problem(f"{name}:{line + 1}", "", f"cannot be read: {error}")
     if empty:
         yield Problem(name, "", "holds no exchange")
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines; of one that is too long, as much as tells so."""
+    while line := file.readline(LONGEST + 1):
+        yield line
+        while len(line) > LONGEST and not line.endswith(b"\n"):
+            line = file.readline(LONGEST + 1)
 
 
 def _named(name: str) -> str:
@@ -112,7 +132,7 @@ def _told(line: bytes) -> str:
         return ""
     try:
         value = json.loads(start)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "lines" if b'"request"' in start and b'"response"' in start else "json"
     if type(value) is not dict or "log" in value:
         return "json"
@@ -131,6 +151,9 @@ def _line(where: str, text: bytes) -> Exchange | Problem:
 
 def _document(name: str, kind: str, data: bytes) -> Iterator[Exchange | Problem]:
     """The exchanges of a file that is one document, or one body."""
+    if len(data) > LONGEST:
+        yield Problem(name, "", _TOO_LONG)
+        return
     value: Any = None
     if kind in ("har", "json"):
         try:
@@ -163,6 +186,8 @@ def _checked(where: str, value: Any) -> Exchange | Problem:
 
 
 def _json(data: bytes) -> Any:
+    if len(data) > LONGEST:
+        raise _Unusable("", _TOO_LONG)
     try:
         return json.loads(data.lstrip(BLANK).decode())
     except UnicodeDecodeError as error:
@@ -279,10 +304,13 @@ def _har_entry(where: str, entry: Any) -> Exchange:
     text = content.get("text", "")
     if type(text) is not str:
         raise _Unusable("response.content.text", "must be a string")
+    given = response.get("headers") or []
+    if type(given) is not list:
+        raise _Unusable("response.headers", "must be a list")
     headers = {
-        str(header.get("name")).lower(): str(header.get("value"))
-        for header in response.get("headers") or ()
-        if type(header) is dict
+        header["name"].lower(): header["value"]
+        for header in given
+        if type(header) is dict and type(header.get("name")) is type(header.get("value")) is str
     }
     headers.pop("content-encoding", None)
     if type(content.get("mimeType")) is str:
@@ -296,7 +324,7 @@ def _har_entry(where: str, entry: Any) -> Exchange:
         body=_base64(text, "response.content.text")
         if content.get("encoding") == "base64"
         else _bytes(text),
-        method=str(request.get("method", "POST")),
+        method=method if type(method := request.get("method")) is str else "POST",
         status=status,
         headers=headers,
         request_body=_loaded(sent) if type(sent) is str and sent else None,

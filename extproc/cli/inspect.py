@@ -256,6 +256,8 @@ def _table(shown: list[tuple[Exchange, Verdict]], kinds: Counter[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from extproc.plain import on_one_line
+
     styles = {"corrupt": "bold red", "suspect": "yellow", "clean": "green", "unchecked": "dim"}
     console = terminal()
     if shown:
@@ -265,7 +267,7 @@ def _table(shown: list[tuple[Exchange, Verdict]], kinds: Counter[str]) -> None:
         for exchange, verdict in shown:
             kind = str(verdict.kind)
             table.add_row(
-                Text(str(exchange.id)),
+                Text(on_one_line(str(exchange.id))),
                 Text(kind, style=styles[kind]),
                 Text("" if verdict.first_token is None else str(verdict.first_token)),
                 Text("\n".join(_say(finding) for finding in verdict.findings)),

@@ -15,6 +15,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from extproc.config.model import Settings
 from extproc.config.names import meant, misnamed, variable
 
+MOST = 1_000_000
+"""Values of a file, each alias counted as all that it stands for."""
+
 
 class ConfigError(Exception):
     """The configuration cannot be used. ``problems`` are lines ready to be shown."""
@@ -44,6 +47,8 @@ def parse(text: str, name: str) -> Settings:
     """Settings of YAML text; ``name`` stands in messages. Raises ConfigError."""
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        if _size(tree, {}) > MOST:
+            raise ConfigError([f"{name}: its aliases stand for more than {MOST:,} values"])
         content = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -153,6 +158,22 @@ def _at(tree: Node | None, location: tuple[str | int, ...]) -> int | None:
         else:
             break
     return line + 1 if line is not None else None
+
+
+def _size(node: Node | None, sizes: dict[Node, int]) -> int:
+    """How many values a node is, written out. Raises ValueError for one that is part of itself."""
+    if node in sizes:
+        if not sizes[node]:
+            raise ValueError(f"line {node.start_mark.line + 1}: a value is part of itself")
+        return sizes[node]
+    if not isinstance(node, (MappingNode, SequenceNode)):
+        return 1
+    sizes[node] = 0  # not known yet
+    parts = node.value
+    if isinstance(node, MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    sizes[node] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[node]
 
 
 def _doubled(node: Node | None) -> Iterator[tuple[str, int]]:

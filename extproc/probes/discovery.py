@@ -171,7 +171,10 @@ async def count_tokens(client: Client, text: str) -> int | None:
     return None
 
 
-_CORRUPTED = re.compile(r"^vllm:corrupted_requests_total(?:\{[^}]*\})? ([0-9.eE+]+)$", re.M)
+_CORRUPTED = re.compile(
+    r"^vllm:corrupted_requests_total(?:\{[^}\n]*\})? ([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)$",
+    re.M,
+)
 
 
 async def corrupted_requests(client: Client) -> float | None:

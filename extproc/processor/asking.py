@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from extproc.processor.facts import header
+from extproc.processor.facts import header, number
 from extproc.wire import RequestFacts
 
 
@@ -32,8 +32,7 @@ class Asking:
         """Takes the request's headers."""
         self._method = header(message, ":method")
         self.path = header(message, ":path")
-        length = header(message, "content-length")
-        self.size = int(length) if length.isdecimal() else -1
+        self.size = number(header(message, "content-length"), -1)
 
     def body(self, data: bytes) -> None:
         """Takes a piece of the request's body; one that grows past the limit is not kept."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -14,6 +16,11 @@ NAMESPACE = "semantic.extproc"
 """Metadata namespace of everything that is ours, in both directions."""
 
 _EMPTY: Mapping[str, object] = MappingProxyType({})
+_PLAIN = re.compile("[!-~]{1,128}")
+"""What is kept of strings from outside: nothing that ends a line, moves a cursor, or is long."""
+
+_DIGITS = 15
+"""Of a number in a header, at most: every store and format takes as many."""
 
 
 class Facts(NamedTuple):
@@ -30,6 +37,8 @@ class Facts(NamedTuple):
     """Bytes of the request body."""
 
     request_id: str
+    """As Envoy has it; what stands for it where that is long or has odd characters."""
+
     attempt: int
     """Of the front's attempts, from 1; 0 where the front does not say."""
 
@@ -54,12 +63,12 @@ def read_facts(request: Any, client_attributes: Sequence[str] = ()) -> Facts:
         _string(fields, "xds.cluster_name"),
         _strings(metadata[NAMESPACE]) if NAMESPACE in metadata else _EMPTY,
         host_metadata(_string(fields, "xds.upstream_host_metadata")),
-        _string(fields, "upstream.address"),
+        _plain(_string(fields, "upstream.address")),
         _string(fields, "request.path"),
-        int(fields["request.size"].number_value) if "request.size" in fields else -1,
-        _string(fields, "request.id"),
-        int(attempt) if (attempt := _string(fields, ATTEMPT)).isdecimal() else 0,
-        _string(fields, TRACEPARENT)[:64],
+        _size(fields),
+        _named(_string(fields, "request.id")),
+        number(_string(fields, ATTEMPT), 0),
+        _plain(_string(fields, TRACEPARENT)[:64]),
         next((found for name in client_attributes if (found := _string(fields, name))), ""),
     )
 
@@ -75,7 +84,7 @@ def host_metadata(text: str) -> Mapping[str, object]:
     metadata = base_pb2.Metadata()
     try:
         text_format.Parse(text, metadata, allow_unknown_field=True, allow_unknown_extension=True)
-    except text_format.ParseError:
+    except (text_format.ParseError, RecursionError):
         return _EMPTY
     if NAMESPACE not in metadata.filter_metadata:
         return _EMPTY
@@ -98,12 +107,12 @@ def read_headers(headers: Any, marker: str) -> ResponseHeaders:
     for header in headers.headers.headers:
         key = header.key
         if key == ":status":
-            value = _value(header)
-            status = int(value) if value.isdecimal() else 0
+            status = number(_value(header), 0)
         elif key == "content-type":
             content_type = _value(header)
         elif key == "content-encoding":
-            content_encoding = _value(header)
+            # One header or two say the same (RFC 9110, 5.3).
+            content_encoding = ",".join(filter(None, (content_encoding, _value(header))))
         elif key == marker:
             marked = True
     return ResponseHeaders(status, content_type, content_encoding, marked)
@@ -115,6 +124,27 @@ def header(headers: Any, name: str) -> str:
         if entry.key == name:
             return _value(entry)
     return ""
+
+
+def number(text: str, otherwise: int) -> int:
+    """The number that a header gives; ``otherwise`` where it is none, or beyond all bounds."""
+    return int(text) if len(text) <= _DIGITS and text.isdecimal() else otherwise
+
+
+def _plain(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else ""
+
+
+def _named(request_id: str) -> str:
+    # Thousands of ids are kept for a while, and clients may choose them.
+    if not request_id or _PLAIN.fullmatch(request_id):
+        return request_id
+    return hashlib.blake2b(request_id.encode(), digest_size=16).hexdigest()
+
+
+def _size(fields: Any) -> int:
+    size: float = fields["request.size"].number_value if "request.size" in fields else -1.0
+    return int(size) if 0 <= size < 10**_DIGITS else -1
 
 
 def _value(entry: Any) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from extproc.processor.messages import parse
 from extproc.processor.services import Services
 from extproc.processor.stream import Stream
 from extproc.tls import Certificates, Tls
@@ -72,7 +72,7 @@ class Server:
         server = grpc.aio.server(options=options)
         handler = grpc.stream_stream_rpc_method_handler(
             self._process,
-            request_deserializer=pb.ProcessingRequest.FromString,
+            request_deserializer=parse,
             response_serializer=None,  # answers are serialised beforehand
         )
         server.add_generic_rpc_handlers(

@@ -22,6 +22,13 @@ else:
 PIECE = 65536
 """Decoded bytes handed on at a time, and the most that one step may allocate."""
 
+STEP = 16384
+"""Coded bytes taken at a time: what a decoder leaves is copied, and is then never much."""
+
+FEW, SHORT = 1024, 64
+"""A body may have FEW members (or frames), and one more for each SHORT bytes. A new decoder costs
+what decoding hundreds of bytes does, and an empty member has nine."""
+
 _ZSTD_WINDOW_LOG_MAX = 23
 """8 MiB, the window that RFC 9659 allows for zstd as a content encoding."""
 
@@ -49,14 +56,34 @@ class Decoder(Protocol):
         """Whether the coded stream has reached its own end."""
 
 
+class _Members:
+    """Counts the coded streams that one body consists of."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._bytes = self._members = 0
+
+    def take(self, data: bytes) -> None:
+        """These bytes have arrived."""
+        self._bytes += len(data)
+
+    def another(self) -> None:
+        """One more begins. Raises DecodeError."""
+        self._members += 1
+        if self._members > FEW + self._bytes // SHORT:
+            raise DecodeError(f"{self._name}: too many members")
+
+
 class _Zlib:
     """gzip, also in several members; deflate, zlib-wrapped (RFC 9110) or raw, as some send it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._engine: zlib._Decompress | None = None
+        self._members = _Members(name)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        self._members.take(data)
         try:
             while data:
                 if self._engine is None:
@@ -67,6 +94,7 @@ class _Zlib:
                     data = data.lstrip(b"\0")  # padding between members
                     if not data:
                         return
+                    self._members.another()
                     self._engine = zlib.decompressobj(31)
                 engine = self._engine
                 piece = b""
@@ -113,6 +141,7 @@ class _Brotli:
 class _Zstd:
     def __init__(self) -> None:
         self._engine = self._new()
+        self._members = _Members("zstd")
 
     @staticmethod
     def _new() -> zstd.ZstdDecompressor:
@@ -121,12 +150,14 @@ class _Zstd:
         )
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        self._members.take(data)
         try:
             while True:
                 if self._engine.eof:  # concatenated frames are one body
                     data = self._engine.unused_data + data
                     if not data:
                         return
+                    self._members.another()
                     self._engine = self._new()
                 piece = self._engine.decompress(data, max_length=PIECE)
                 data = b""
@@ -187,11 +218,12 @@ class Decoding:
         """Decoded pieces. Raises DecodeError and Expansion."""
         self._received += len(data)
         allowed = max(self._floor, self._ratio * self._received)
-        for piece in self._chain(data, 0):
-            self._produced += len(piece)
-            if self._produced > allowed:
-                raise Expansion
-            yield piece
+        for at in range(0, len(data), STEP):
+            for piece in self._chain(data[at : at + STEP], 0):
+                self._produced += len(piece)
+                if self._produced > allowed:
+                    raise Expansion
+                yield piece
 
     @property
     def complete(self) -> bool:

@@ -89,7 +89,8 @@ class Reader:
             return out
         if self._decoding is None:
             template, parser = self._template, self._parser
-            if template is not None and type(parser) is SSEParser and parser.between:
+            short = len(data) <= self._limits.message  # hence each message in it
+            if template is not None and short and type(parser) is SSEParser and parser.between:
                 data = template.read(data, out)
             if data:
                 self._feed(data, out)

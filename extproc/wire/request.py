@@ -118,9 +118,9 @@ class RequestFacts:
             schema=schema,
             tools=_tools(body),
             inputs=len(inputs),
-            distinct_inputs=len({repr(item) for item in inputs}),
+            distinct_inputs=_different(inputs),
             documents=len(documents),
-            distinct_documents=len({repr(item) for item in documents}),
+            distinct_documents=_different(documents),
             echo=settings.get("echo") is True or settings.get("return_full_text") is True,
             logprobs=bool(logprobs) or logprobs == 0 or bool(settings.get("n_probs")),
             n=max(1, n) if n is not None else 1,
@@ -272,6 +272,13 @@ def _inputs(body: dict[str, Any]) -> list[Any]:
                 return [value]  # one input, as token ids
             return value[:_MAX_ITEMS]
     return []
+
+
+def _different(items: list[Any]) -> int:
+    try:
+        return len({repr(item) for item in items})
+    except RecursionError:  # nothing that is embedded or ranked nests so deeply
+        return len(items)
 
 
 def _items(*candidates: Any) -> list[Any]:

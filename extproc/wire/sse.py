@@ -27,6 +27,7 @@ class SSEParser:
 
     __slots__ = (
         "_data",
+        "_early",
         "_event",
         "_head",
         "_limit",
@@ -42,6 +43,7 @@ class SSEParser:
         self._pending = bytearray()  # the unfinished line
         self._open = False  # a line is unfinished, kept or dropped
         self._data: list[bytes] = []  # finished data lines of the unfinished message
+        self._early = bytearray()  # those before them, each with its line end
         self._size = 0  # bytes in _data, with the line ends that will join them
         self._overlong = False  # the unfinished message passed the limit: drop what it still brings
         self._head = b""  # of the overlong message
@@ -79,13 +81,23 @@ class SSEParser:
     @property
     def between(self) -> bool:
         """Whether the next byte begins a message: nothing of one has arrived."""
-        return not (self._open or self._data or self._overlong or self._event or self._skip_lf)
+        return not (
+            self._open
+            or self._data
+            or self._early
+            or self._overlong
+            or self._event
+            or self._skip_lf
+        )
 
     @property
     def unfinished(self) -> bool:
         """Whether bytes that matter are waiting for the rest of their message."""
         return bool(
-            self._data or self._overlong or (self._pending and not self._pending.startswith(b":"))
+            self._data
+            or self._early
+            or self._overlong
+            or (self._pending and not self._pending.startswith(b":"))
         )
 
     def _grow(self, piece: bytes) -> None:
@@ -112,8 +124,7 @@ class SSEParser:
         elif line.startswith(b"{"):
             self._data.append(line)
         # Half the limit has arrived in any case, so the head does not depend on the pieces.
-        self._head = b"\n".join(self._data)[: min(HEAD, self._limit // 2)]
-        self._data.clear()
+        self._head = self._joined()[: min(HEAD, self._limit // 2)]
         self._pending.clear()
         self._size = 0
 
@@ -139,13 +150,25 @@ class SSEParser:
         self._size += len(value) + 1
         self._data.append(value)
         if len(self._data) == _LINES:
-            self._data = [b"\n".join(self._data)]
+            self._early += b"\n".join(self._data) + b"\n"
+            self._data.clear()
+
+    def _joined(self) -> bytes:
+        """All data lines of the message, which are forgotten here."""
+        data = b"\n".join(self._data)
+        if self._early:
+            data = bytes(self._early + data) if self._data else bytes(self._early[:-1])
+            self._early.clear()
+        self._data.clear()
+        return data
 
     def _dispatch(self, out: list[Message]) -> None:
         if self._overlong:
             self._overlong = False
             out.append(Message(self._event, self._head, False))
             self._head = b""
+        elif self._early:
+            out.append(Message(self._event, self._joined()))
         elif self._data:
             data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
             out.append(Message(self._event, data))

@@ -212,6 +212,32 @@ async def test_sigterm_lets_open_streams_end_and_then_stops(gateway: Make) -> No
     assert '"verdict":"clean"' in g.log("envoy")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_stream_that_outlives_the_grace_is_complete_and_holds_nobody_up(
+    gateway: Make, workers: int
+) -> None:
+    reached, go = asyncio.Event(), asyncio.Event()
+    g = await gateway(
+        paused(HEALTHY_STREAM, 6, reached, go),
+        workers=workers,
+        environment={"SEMANTIC_EXTPROC_GRPC__DRAIN_SECONDS": "1"},
+    )
+    asked = asyncio.create_task(g.ask(stream=True))
+    await reached.wait()
+    g.signal(signal.SIGTERM)
+
+    async def stopped() -> bool:
+        return not g.process.running
+
+    await eventually(stopped)
+    go.set()
+    got = await asked
+    assert (got.status, got.complete) == (200, True)
+    assert got.body == b"".join(HEALTHY_STREAM)
+    await g.serve()  # what passed unread is in the book as such
+    await g.counted("unit-a", unchecked=1)
+
+
 async def test_the_observability_mode_watches_and_changes_nothing(gateway: Make) -> None:
     def watch_only(config: dict[str, object]) -> None:
         for listener in config["static_resources"]["listeners"][1:]:  # type: ignore[index]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.e2e.conftest import Make
 from tests.e2e.gateway import eventually
 from tests.e2e.upstream import (
@@ -64,3 +66,22 @@ async def test_an_engine_s_claims_about_another_unit_are_not_heard(gateway: Make
     assert got.headers["x-semantic-state"] == "pass"
     await g.counted("unit-a", clean=1)
     await g.counted("unit-b")
+
+
+async def test_a_header_that_is_no_text_hides_no_answer(gateway: Make) -> None:
+    # Envoy hands it on in a string of protobuf, where it makes the whole message unreadable.
+    g = await gateway(BANG)
+    host, _, port = g.front.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+        b"traceparent: \xff\xfe\r\nx-request-id: \xff\r\n"
+        b"content-type: application/json\r\ncontent-length: 16\r\n\r\n"
+        b'{"stream": true}'
+    )
+    got = await reader.read()
+    writer.close()
+    assert b"x-semantic-unit: unit-b" in got
+    await g.counted("unit-a", corrupt=1)
+    await g.counted("unit-b", clean=1)
+    assert not any("internal_errors" in name for name in await g.metrics())

@@ -70,6 +70,22 @@ def seeds() -> dict[str, bytes]:
     out["stream/injected"] = b"\x1e".join(
         (b"200!\x1ftext/html\r\nx-evil: 1\x1f\x1f/\r\nx-semantic-unit: b", b"<p>", b"")
     )
+    whole = b'{"choices":[{"index":0,"message":{"content":"[1,1]"},"finish_reason":"stop"}]}'
+    unary = b"\x1f".join((b"200", b"application/json", b"", path))
+    for name, value in (
+        ("schema", b'{"allOf":[{"items":{}},{"$ref":"#x"}],"$defs":{"x":{"$anchor":"x"}}}'),
+        ("patterns", b'{"patternProperties":{"^(a+)+$":{}},"additionalProperties":false}'),
+        ("deep-schema", b'{"a":' * 900 + b"1" + b"}" * 900),
+    ):
+        asked = b'{"response_format":{"type":"json_schema","schema":' + value + b"}}"
+        out[f"stream/asked-{name}"] = b"\x1e".join((asked + b"\x1d" + unary, whole, b""))
+    deep = b'{"input":[' + b"[" * 1000 + b"]" * 1000 + b"]}"
+    out["stream/asked-deep"] = b"\x1e".join((deep + b"\x1d" + unary, whole, b""))
+    out["stream/no-text"] = b"\x1e".join(
+        (b"9" * 5000 + b"\x1fapplication/json\x1f\x1f\xff\xfe\x80/x", whole, b"")
+    )
+    out["wire/empty-members"] = bytes([chat, 0, 1, 9]) + gzip.compress(b"", mtime=0) * 1500
+    out["wire/empty-frames"] = bytes([chat, 0, 4, 0]) + zstd.compress(b"") * 1500
     out["stream/zipped"] = b"\x1e".join(
         (b"\x1f".join((b"200", b"application/json", b"gzip", path)), b"\x1f\x8b\x08", b"")
     )

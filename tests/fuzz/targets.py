@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from envoy.service.ext_proc.v3 import external_processor_pb2 as pb
+from google.protobuf.message import DecodeError
 
 from extproc.cli.exchanges import Problem, read_exchanges
 from extproc.detect import Inspector
 from extproc.health import Ledger
 from extproc.inspection import judge
 from extproc.processor import Services
+from extproc.processor.messages import parse
 from extproc.processor.stream import EOF, Stream
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
@@ -148,9 +150,10 @@ def _messages(data: bytes) -> list[Any]:
     """ProcessingRequests: a headers message made of the first line, body messages of the rest.
 
     Lines are cut at 0x1e; an empty one ends the response, one that begins with 0x1f is parsed as
-    a whole serialised message.
+    a whole serialised message. What stands before 0x1d in the first is the request's body.
     """
     first, *rest = data.split(b"\x1e")
+    asked, seen, first = first.rpartition(b"\x1d")
     headers = pb.ProcessingRequest()
     status, _, more = first.partition(b"\x1f")
     content_type, _, more = more.partition(b"\x1f")
@@ -168,22 +171,41 @@ def _messages(data: bytes) -> list[Any]:
     attributes["request.path"].string_value = path.decode("utf-8", "replace")
     attributes["xds.upstream_host_metadata"].string_value = path.decode("latin-1")
     attributes["request.size"].number_value = float(len(path))
+    attributes["request.headers['x-envoy-attempt-count']"].string_value = status.decode("latin-1")
+    for name in ("request.id", "upstream.address", "request.headers['traceparent']"):
+        attributes[name].string_value = _NO_TEXT
     unit = headers.metadata_context.filter_metadata["semantic.extproc"].fields
     unit["unit"].string_value = "a" if len(path) % 2 else path.decode("utf-8", "replace")
     unit["release"].string_value = content_type.decode("utf-8", "replace")
-    out = [headers]
+    # Bytes in the place of characters, as Envoy sends them.
+    raw = (path + bytes(len(_NO_TEXT)))[: len(_NO_TEXT)]
+    out = [parse(headers.SerializeToString().replace(_NO_TEXT.encode(), raw))]
+    if seen:
+        out = [*_request(path, asked), *out]
     for line in rest:
         message = pb.ProcessingRequest()
         if line.startswith(b"\x1f"):
             try:
-                message.ParseFromString(line[1:])
-            except Exception:
+                message = parse(line[1:])
+            except DecodeError:
                 continue
         else:
             message.response_body.body = line
             message.response_body.end_of_stream = not line
         out.append(message)
     return out
+
+
+_NO_TEXT = "no text here"
+
+
+def _request(path: bytes, body: bytes) -> list[Any]:
+    head, whole = pb.ProcessingRequest(), pb.ProcessingRequest()
+    for key, value in ((":method", b"POST"), (":path", path), ("content-length", path)):
+        header = head.request_headers.headers.headers.add()
+        header.key, header.raw_value = key, value
+    whole.request_body.body, whole.request_body.end_of_stream = body, True
+    return [head, whole]
 
 
 class _Context:
@@ -225,5 +247,5 @@ async def _serve(messages: list[Any]) -> None:
             assert b"\r" not in value, value
     assert bodies <= kinds.count("response_body"), "a body was answered twice"
     assert services.metrics.open_streams._value.get() == 0
-    for where in ("inspect", "record"):
+    for where in ("headers", "inspect", "record"):
         assert services.metrics.errors.labels(where)._value.get() == 0, f"an error in {where}"

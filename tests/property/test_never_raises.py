@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,3 +141,14 @@ def test_any_request_has_facts(method: str, path: str, body: Any) -> None:
     assert facts.known == (body is not None)
     assert facts.n >= 1
     assert facts.distinct_inputs <= facts.inputs
+
+
+@pytest.mark.parametrize("key", ["input", "inputs", "documents", "messages", "tools", "options"])
+@pytest.mark.parametrize("opening", ["[", '{"text":'])
+def test_a_request_as_deep_as_a_parser_takes_has_facts(key: str, opening: str) -> None:
+    # orjson takes 1024 levels; Python's own functions give up sooner.
+    closing = "]" if opening == "[" else "}"
+    for depth in range(900, 1024, 20):
+        value = opening * depth + ("1" if closing == "}" else "") + closing * depth
+        body = orjson.loads(f'{{"{key}": [{value}, {value}]}}')
+        assert RequestFacts.parse("POST", "/v1/embeddings", body).known

@@ -83,6 +83,23 @@ def test_the_sse_parser_does_not_depend_on_pieces(body: bytes, places: list[int]
     assert [*got, *pieces.finish()] == expected
 
 
+@given(
+    st.integers(0, 400), st.lists(st.sampled_from([b"", b"a", b"bcd"]), min_size=1), st.booleans()
+)
+def test_any_number_of_data_lines_are_one_message(
+    number: int, values: list[bytes], ended: bool
+) -> None:
+    lines = [values[n % len(values)] for n in range(number)]
+    body = b"".join(b"data: " + line + b"\n" for line in lines)
+    parser = SSEParser(1 << 16)
+    got = parser.feed(body + b"\n" if ended else body)
+    assert parser.between is (ended or not lines)
+    assert parser.unfinished is (not ended and bool(lines))
+    assert [data for _, data, _ in [*got, *parser.finish()]] == (
+        [b"\n".join(lines)] if lines else []
+    )
+
+
 @given(SCRAPS, PLACES)
 def test_the_line_parser_does_not_depend_on_pieces(body: bytes, places: list[int]) -> None:
     whole, pieces = LineParser(64), LineParser(64)

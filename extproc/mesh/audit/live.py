@@ -12,6 +12,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from extproc.mesh.audit.source import Unusable
 from extproc.mesh.audit.world import Live
+from extproc.plain import without_user
 
 SECONDS = 15.0
 MOST = 512 << 20
@@ -41,16 +42,16 @@ def ask(url: str, path: str) -> Any:
             text = answer.read(MOST)
     except HTTPError as error:
         error.close()
-        raise Unusable(f"{url}{path}: HTTP {error.code}; {REMEDY}") from None
+        raise Unusable(f"{without_user(url)}{path}: HTTP {error.code}; {REMEDY}") from None
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         said = getattr(reason, "strerror", None) or str(reason)
         said = said if said.isprintable() else "no HTTP/1.1"
-        raise Unusable(f"{url}: no answer ({said}); {REMEDY}") from None
+        raise Unusable(f"{without_user(url)}: no answer ({said}); {REMEDY}") from None
     try:
         return json.loads(text)
     except ValueError:
-        raise Unusable(f"{url}{path}: the answer is no JSON; {REMEDY}") from None
+        raise Unusable(f"{without_user(url)}{path}: the answer is no JSON; {REMEDY}") from None
 
 
 def fetch(url: str) -> tuple[Any, Live, Mapping[str, Any]]:
@@ -58,7 +59,7 @@ def fetch(url: str) -> tuple[Any, Live, Mapping[str, Any]]:
     base = base_of(url)
     dump = ask(base, "/config_dump?include_eds")
     if not isinstance(dump, dict) or "configs" not in dump:
-        raise Unusable(f"{base}/config_dump: no configs; {REMEDY}")
+        raise Unusable(f"{without_user(base)}/config_dump: no configs; {REMEDY}")
     stats = ask(base, "/stats?format=json")
     clusters = ask(base, "/clusters?format=json")
     info = ask(base, "/server_info")

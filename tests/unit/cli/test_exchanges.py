@@ -201,3 +201,69 @@ def test_a_har_file_without_entries_is_a_problem() -> None:
     for data in (b"{}", b'{"log": 1}', b"nonsense"):
         (problem,) = read("x.har", data)
         assert isinstance(problem, Problem)
+
+
+DEEP = b'{"request":' * 100_000
+
+
+@pytest.mark.parametrize("name", ["x", "x.json", "x.jsonl", "x.har", "x.sse", "x.ndjson"])
+@pytest.mark.parametrize(
+    "data", [DEEP, b"[" * 100_000, b"9" * 5000, bytes(100), b"\xff\xfe\x00", b"\x1f\x8b\x08\xff"]
+)
+def test_no_file_makes_reading_raise(name: str, data: bytes) -> None:
+    assert read(name, data)
+
+
+@pytest.mark.parametrize("headers", [5, "x", {"name": "a", "value": "b"}])
+def test_headers_of_an_archive_are_a_list(headers: object) -> None:
+    response = {"status": 200, "headers": headers, "content": {"text": "x"}}
+    entry = {"request": {"url": "http://x/y"}, "response": response}
+    (found,) = read("x.har", json.dumps({"log": {"entries": [entry]}}).encode())
+    assert str(found) == "x.har#0: response.headers: must be a list"
+
+
+def test_what_is_no_string_in_an_archive_is_left_out() -> None:
+    deep = json.loads("[" * 900 + "]" * 900)
+    response = {
+        "status": 200,
+        "headers": [{"name": deep, "value": "x"}, {"name": "A", "value": deep}, 5],
+        "content": {"text": "x"},
+    }
+    entry = {"request": {"url": "http://x/y", "method": deep}, "response": response}
+    (found,) = read("x.har", json.dumps({"log": {"entries": [entry]}}).encode())
+    assert isinstance(found, Exchange)
+    assert (found.method, found.headers) == ("POST", {})
+
+
+def test_a_line_without_end_is_told_and_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extproc.cli.exchanges.LONGEST", 4096)
+    asked: list[int] = []
+
+    class File(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            asked.append(size or 0)
+            return super().readline(size)
+
+    long = b'{"id": "' + b"x" * 50_000 + b'"}\n'
+    found = list(read_exchanges("x.jsonl", File(line() + long + line())))
+    assert [type(item) for item in found] == [Exchange, Problem, Exchange]
+    assert str(found[1]).startswith("x.jsonl:2: is longer than")
+    assert set(asked) == {4097}
+    for name in ("x.json", "x.sse", "x.har"):
+        (problem,) = read(name, b"data: " + b"x" * 9000)
+        assert "is longer than" in str(problem)
+
+
+def test_a_problem_moves_no_cursor() -> None:
+    headers = {"\x1b]0;title\x07\ud800\n": 1}
+    (found,) = read("\x1b[31m.jsonl", line(response__headers=headers))
+    assert str(found).isprintable()
+
+
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    class Broken(io.BytesIO):
+        def peek(self, size: int) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    (found,) = read_exchanges("x", Broken())
+    assert "cannot be read" in str(found)

@@ -189,3 +189,15 @@ def test_a_baseline_of_no_model_is_asked_for_its_name(tmp_path: Path) -> None:
     assert "3 requests name no model" in result.stderr
     result = CliRunner().invoke(app, ["baseline", path, "--model", "m"])
     assert "m:\n    ordinary:" in result.stdout
+
+
+def test_an_id_moves_no_cursor(tmp_path: Path) -> None:
+    names = ("\x1b[31mred\x07", "half \ud800", "two\nlines", "[bold]x[/]")
+    path = write(tmp_path / "x.jsonl", *({**CORRUPT, "id": name} for name in names))
+    code, out, _ = run(path)
+    assert code == 1
+    assert all(line.isprintable() for line in out.splitlines())
+    assert "\ufffd[31mred\ufffd" in out
+    assert "[bold]x[/]" in out
+    code, out, _ = run(path, "--output", "json")
+    assert [json.loads(line)["id"] for line in out.splitlines()] == list(names)

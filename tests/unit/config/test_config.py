@@ -207,3 +207,43 @@ def test_the_command_takes_the_file_as_other_commands_do(tmp_path: Path) -> None
         assert result.exit_code == 0
         assert "tokens: 7" in result.stdout
     assert CliRunner().invoke(app, ["config", str(path), "-c", str(path)]).exit_code == 2
+
+
+def bomb(first: str, entry: str) -> str:
+    """Nine of the level before, at each of twelve levels."""
+    lines = [f"a0: &a0 {first}"]
+    for level in range(1, 12):
+        nine = ", ".join([f"*a{level - 1}"] * 9)
+        lines.append(f"a{level}: &a{level} {entry.format(nine)}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bomb("[x]", "[{}]"),
+        bomb("{x: 1}", "{{<<: [{}]}}"),
+        bomb("[x]", "[{}]").replace("a0:", "units:", 1),
+    ],
+)
+def test_a_bomb_of_aliases_does_not_go_off(text: str) -> None:
+    (problem,) = problems(text)
+    assert problem.startswith("x.yaml: its aliases stand for more than")
+
+
+@pytest.mark.parametrize(
+    "text", ["a: &a [*a]", "units: &a\n  - *a", "grpc: &a {address: *a}", "hold: &a {<<: [*a]}"]
+)
+def test_a_value_that_is_part_of_itself_is_refused(text: str) -> None:
+    (problem,) = problems(text)
+    assert "a value is part of itself" in problem
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "a: " + "[" * 900 + "]" * 900, "- " * 3000])
+def test_a_file_without_a_bottom_is_refused(text: str) -> None:
+    assert problems(text)
+
+
+def test_aliases_are_fine() -> None:
+    settings = parse("units:\n- &a {id: a, model: m}\n- {<<: *a, id: b, engine: x}", "x.yaml")
+    assert [unit.model for unit in settings.units] == ["m", "m"]

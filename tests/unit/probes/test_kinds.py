@@ -89,7 +89,8 @@ def embedded(*vectors: Any) -> Answer:
 RIGHT = {"city": "Paris", "country": "France", "inhabitants": 2, "capital": True}
 A, B, C = [0.1, 0.2, -0.3], [0.5, 0.1, 0.2], [0.3, -0.4, 0.1]
 
-FAILED, SKIPPED, ERROR = Outcome.FAILED, Outcome.SKIPPED, Outcome.ERROR
+PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
+SKIPPED, ERROR = Outcome.SKIPPED, Outcome.ERROR
 LEGIT = {"error": {"message": "This server does not support embeddings.", "code": 501}}
 NAN = {"error": {"message": "Out of range float values are not JSON compliant", "code": 400}}
 EMBEDDINGS = "/v1/embeddings"
@@ -298,6 +299,14 @@ async def test_the_engines_own_count_corroborates() -> None:
     assert found.outcome is FAILED
     assert found.proof
     assert found.findings[-1].name == "probe_counter.corrupted_requests"
+
+
+@pytest.mark.parametrize("count", ["e", "..", "+", "1e", "-1", "NaN", "1 2"])
+async def test_a_count_that_is_none_says_nothing(count: str) -> None:
+    text = f"vllm:corrupted_requests_total {count}\n"
+    answers = {CHAT: stream(PROSE), "/metrics": sends(text.encode(), "text/plain")}
+    found = await judged("chat", answers, capabilities=Capabilities(counters=True))
+    assert found.outcome is PASSED
 
 
 @given(st.integers(0, 50_000), st.integers(0, 3))

@@ -42,6 +42,15 @@ def test_an_oversized_message_is_dropped_and_the_next_one_read(pieces: object) -
     ]
 
 
+def test_an_oversized_message_is_dropped_also_after_many_of_its_shape() -> None:
+    messages = [sse(delta(content=word), done=False) for word in (*"abcdef", LONG, "g")]
+    body = b"".join(messages)
+    expected = read("openai.chat", Framing.SSE, bytewise(body), "", LIMITS)
+    assert TooLarge("message", 1024) in expected
+    for pieces in (messages, [body], [*messages[:6], b"".join(messages[6:])]):
+        assert read("openai.chat", Framing.SSE, pieces, "", LIMITS) == expected
+
+
 def test_an_oversized_line_is_dropped_and_the_next_one_read() -> None:
     body = lines({"response": LONG, "done": False}, {"response": "b", "done": False})
     for pieces in ([body], bytewise(body)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import brotli
 import pytest
@@ -26,7 +28,7 @@ from extproc.wire import (
     TooLarge,
     UnknownEncoding,
 )
-from extproc.wire.encoding import PIECE, Decoding
+from extproc.wire.encoding import FEW, PIECE, SHORT, DecodeError, Decoding
 from tests.unit.wire.reading import bytewise, read
 
 CODERS: dict[str, Callable[[bytes], bytes]] = {
@@ -127,3 +129,79 @@ def test_bytes_past_the_end_are_ignored_and_not_kept(encoding: str) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 64 << 10
+
+
+EMPTY = {
+    "gzip": gzip.compress(b"", mtime=0),
+    "zstd": zstd.compress(b""),
+    "zstd, skipped": b"\x50\x2a\x4d\x18\x00\x00\x00\x00",
+}
+
+
+class Counted:
+    """Makes decoders, and counts them and what they are given."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+        self.made = self.given = 0
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        self.made += 1
+        return _Given(self, self._make(*args, **options))
+
+
+class _Given:
+    def __init__(self, counted: Counted, engine: Any) -> None:
+        self._counted, self._engine = counted, engine
+
+    def decompress(self, data: bytes, *args: Any, **options: Any) -> bytes:
+        self._counted.given += len(data)
+        return bytes(self._engine.decompress(data, *args, **options))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counted]:
+    made = {"gzip": Counted(zlib.decompressobj), "zstd": Counted(zstd.ZstdDecompressor)}
+    monkeypatch.setattr("extproc.wire.encoding.zlib.decompressobj", made["gzip"])
+    monkeypatch.setattr("extproc.wire.encoding.zstd.ZstdDecompressor", made["zstd"])
+    return made
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_body_of_empty_members_is_given_up(name: str, counted: dict[str, Counted]) -> None:
+    encoding = name.partition(",")[0]
+    body = EMPTY[name] * ((1 << 20) // len(EMPTY[name]))
+    decoding = Decoding(encoding, floor=1 << 20, ratio=100)
+    with pytest.raises(DecodeError, match="too many members"):
+        list(decoding.feed(body))
+    assert counted[encoding].made < FEW + len(body) // SHORT + 2
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_body_of_many_members_costs_by_its_length(
+    encoding: str, counted: dict[str, Counted]
+) -> None:
+    # Half a kilobyte each, as a proxy sends that ends a member with every token.
+    text = random.Random(1).randbytes(512)
+    member = CODERS[encoding](text)
+    given = []
+    for members in (500, 1000, 2000):
+        before = counted[encoding].given
+        decoding = Decoding(encoding, floor=1 << 20, ratio=100)
+        assert sum(map(len, decoding.feed(member * members))) == members * len(text)
+        given.append(counted[encoding].given - before)
+    assert given[2] < 2.2 * given[1] < 4.84 * given[0]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_what_expands_much_costs_by_its_length(encoding: str, counted: dict[str, Counted]) -> None:
+    unit = random.Random(1).randbytes(600) + bytes(40_000)
+    for units in (250, 1000):
+        before = counted["gzip"].given
+        packed = CODERS[encoding](unit * units)
+        decoding = Decoding(encoding, floor=1 << 30, ratio=100)
+        assert sum(map(len, decoding.feed(packed))) == len(unit) * units
+        assert counted["gzip"].given - before < 30 * len(packed)
