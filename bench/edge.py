@@ -1,10 +1,10 @@
 """What inspection costs at the gRPC edge, as ratios to servers that do nothing, in the same run.
 
-Each server runs in a process of its own, gets the same streams, and its CPU is read from /proc.
-The servers take turns, several rounds, and the median round counts: another load on the machine
+Each server runs in a process of its own, gets the same streams, and the kernel tells its CPU time.
+The servers take short turns, many rounds, and the median round counts: another load on the machine
 hits all of them alike. The budgets are against the no-op on asyncio's own loop. Beside it stand
-the no-op on uvloop, which the sidecar uses, the limit (C++), and what a package for such servers
-costs (envoy-extproc-sdk); the last two where they can be had.
+the no-op on uvloop, and on uvloop with gRPC set as the sidecar sets it; the limit (C++), and what a
+package for such servers costs (envoy-extproc-sdk), the last two where they can be had.
 
 usage: python -m bench.edge [--rounds N] [--series] [--json] [--keep FILE]
 """
@@ -25,9 +25,9 @@ from rich.table import Table
 
 from bench.messages import body_messages, long_body_messages
 from bench.play import cost, load, memory
-from bench.servers import Command, Server, noop, sidecar, yardsticks
+from bench.servers import AS_SET, Command, Server, noop, sidecar, yardsticks
 
-SHAPES = {"chunk": (40, 400), "stream": (400, 24)}
+SHAPES = {"chunk": (8, 400), "stream": (80, 24)}
 """Streams and chunks of each: long streams show the cost of a chunk, short ones of a stream."""
 
 BUDGETS = {"chunk": 1.25, "stream": 1.3}
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 def main() -> int:
     """Prints the tables; 1 when a budget of the design is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--series", action="store_true", help="by length and by open streams, too")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="write the JSON result to this file")
@@ -99,16 +99,18 @@ def _edge(home: Path, rounds: int, console: Console) -> list[Row]:
     finally:
         _stop(servers)
 
-    def ratio(shape: str, base: str) -> float:
+    def ratios(shape: str, base: str) -> list[float]:
         pairs = zip(costs[shape, "sidecar"], costs[shape, base], strict=True)
-        return statistics.median(ours / max(theirs, 1e-9) for ours, theirs in pairs)
+        return [ours / max(theirs, 1e-9) for ours, theirs in pairs]
 
     rows: list[Row] = []
     for shape, words in (("chunk", "CPU per chunk"), ("stream", "CPU per stream of 24 chunks")):
         for base in names:
             budget = BUDGETS[shape] if base == "no-op" else None
-            rows.append(_row(f"{words} / {base}", ratio(shape, base), budget))
-    added = statistics.median(delays["sidecar"]) - statistics.median(delays["no-op uvloop"])
+            found = ratios(shape, base)
+            row = _row(f"{words} / {base}", statistics.median(found), budget)
+            rows.append({**row, "quartiles": _quartiles(found)})
+    added = statistics.median(delays["sidecar"]) - statistics.median(delays[AS_SET])
     rows.append(_row("added delay per chunk at light load, microseconds (p50)", added * 1e6, 50))
     rows.append(_row("memory per open stream, KiB", each, 64))
     return rows
@@ -123,7 +125,7 @@ def _by_length(home: Path, console: Console) -> list[Row]:
             bodies = long_body_messages(length)
             streams = max(1, 20_000 // length)
             ratios = []
-            for _ in range(3 if length < 100_000 else 1):
+            for _ in range(7 if length < 100_000 else 2):
                 spent = {name: cost(s, bodies, streams, 4) for name, s in servers.items()}
                 ratios.append(spent["sidecar"] / spent["no-op"])
             rows.append(_row(f"CPU per chunk / no-op, {length} chunks", statistics.median(ratios)))
@@ -142,7 +144,7 @@ def _by_open_streams(home: Path, console: Console) -> list[Row]:
             each = memory(servers["sidecar"], long_body_messages(25)[:-1], streams) / 1024
             bodies = long_body_messages(max(24, 20_000 // streams))
             ratios = []
-            for _ in range(3):
+            for _ in range(5):
                 spent = {name: cost(s, bodies, streams, streams) for name, s in servers.items()}
                 ratios.append(spent["sidecar"] / spent["no-op"])
         finally:
@@ -159,17 +161,27 @@ def _row(what: str, value: float, budget: float | None = None) -> Row:
     return {"what": what, "value": round(value, 3), "budget": budget, "met": met}
 
 
+def _quartiles(found: list[float]) -> list[float]:
+    """Between which half of the rounds lie."""
+    if len(found) < 2:
+        return [round(one, 3) for one in (*found, *found)]
+    low, _, high = statistics.quantiles(found, n=4)
+    return [round(low, 3), round(high, 3)]
+
+
 def _track(items: Any, title: str, console: Console) -> Any:
     return track(items, title, console=console, disable=not console.is_terminal)
 
 
 def _show(title: str, rows: list[Row]) -> None:
-    table = Table("what", "measured", "budget", "", title=title, title_justify="left")
+    table = Table("what", "measured", "half of the rounds", "budget", "", title=title)
+    table.title_justify = "left"
     for row in rows:
         mark = "[green]met[/]" if row["met"] else "[red]missed[/]"
         budget = row["budget"]
         limit = ("", "") if budget is None else (f"<= {budget:g}", mark)
-        table.add_row(row["what"], f"{row['value']:.2f}", *limit)
+        spread = " to ".join(f"{one:.2f}" for one in row.get("quartiles", ()))
+        table.add_row(row["what"], f"{row['value']:.2f}", spread, *limit)
     Console().print(table)
 
 

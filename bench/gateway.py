@@ -31,6 +31,7 @@ from rich.table import Table
 
 from bench.messages import pieces
 from bench.servers import Process, Server, free_port, noop, sidecar
+from extproc.cli.serve import GRPC_EXPERIMENTS
 from extproc.demo.envoy import find_binary
 
 STREAMS, CHUNKS, GAP = 40, 200, 0.005
@@ -257,7 +258,9 @@ def _gateways(home: Path, engine: Engine) -> Iterator[dict[str, Gateway]]:
         yield {
             "Envoy alone": made([]),
             "Envoy + Lua": made([_lua()]),
-            "Envoy + no-op": made([_ext_proc()], Server("no-op", noop("uvloop"), home)),
+            "Envoy + no-op": made(
+                [_ext_proc()], Server("no-op", noop("uvloop", GRPC_EXPERIMENTS), home)
+            ),
             "Envoy + sidecar": made([_ext_proc()], Server("sidecar", sidecar, home)),
         }
 

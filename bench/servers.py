@@ -11,9 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import native, sdk
+from extproc.cli.serve import GRPC_EXPERIMENTS
 
 _PROCESS_CPU = 2
 """Of the CPU clock of a process: nanoseconds, where /proc counts ticks (clock_getcpuclockid(3))."""
+
+AS_SET = "no-op as the sidecar is set"
+"""The no-op with the sidecar's event loop and its settings of gRPC: what is left is its own work."""
 
 Command = Callable[[int, Path], list[str]]
 """Port and a folder for files -> what to run."""
@@ -46,8 +50,9 @@ class Process:
     """A process whose CPU time and memory the kernel tells."""
 
     def __init__(self, command: list[str]) -> None:
+        environment = {name: v for name, v in os.environ.items() if name != "GRPC_EXPERIMENTS"}
         self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
     @property
@@ -89,14 +94,23 @@ def sidecar(port: int, home: Path) -> list[str]:
     return [sys.executable, "-m", "extproc", "serve", "--config", str(config)]
 
 
-def noop(loop: str) -> Command:
-    """The Python no-op on ``asyncio`` or ``uvloop``."""
-    return lambda port, home: [sys.executable, "-m", "bench.noop", f"127.0.0.1:{port}", loop]
+def noop(loop: str, experiments: str = "") -> Command:
+    """The Python no-op on ``asyncio`` or ``uvloop``, with or without experiments of gRPC."""
+
+    def command(port: int, home: Path) -> list[str]:
+        call = [sys.executable, "-m", "bench.noop", f"127.0.0.1:{port}", loop]
+        return ["env", f"GRPC_EXPERIMENTS={experiments}", *call] if experiments else call
+
+    return command
 
 
 def yardsticks(say: Callable[[str], None]) -> dict[str, Command]:
     """All of them by name; ``say`` hears of those that cannot be had on this machine."""
-    found: dict[str, Command] = {"no-op": noop("asyncio"), "no-op uvloop": noop("uvloop")}
+    found: dict[str, Command] = {
+        "no-op": noop("asyncio"),
+        "no-op uvloop": noop("uvloop"),
+        AS_SET: noop("uvloop", GRPC_EXPERIMENTS),
+    }
     try:
         binary = str(native.noop())
         found["no-op C++"] = lambda port, home: [binary, f"127.0.0.1:{port}"]
