@@ -17,7 +17,7 @@ _PROCESS_CPU = 2
 """Of the CPU clock of a process: nanoseconds, where /proc counts ticks (clock_getcpuclockid(3))."""
 
 AS_SET = "no-op as the sidecar is set"
-"""The no-op with the sidecar's event loop and its settings of gRPC: what is left is its own work."""
+"""The no-op with the sidecar's event loop and settings of gRPC: what is left is its own work."""
 
 Command = Callable[[int, Path], list[str]]
 """Port and a folder for files -> what to run."""

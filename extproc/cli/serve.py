@@ -11,10 +11,10 @@ import typer
 from extproc.cli.common import load_or_exit
 
 GRPC_EXPERIMENTS = "-event_engine_listener"
-"""How gRPC listens, in the words of its variable of that name: on the threads that wait for events,
-as it did for years, rather than on a pool that each event is handed to. A message costs less CPU so:
-``make bench`` has a no-op both ways. gRPC 1.76 to 1.85 know it; one that does not, says so in a line
-and goes on."""
+"""How gRPC listens, in the words of its variable of that name: on the threads that wait for
+events, as it did for years, rather than on a pool that each event is handed to. A message costs
+less CPU so: ``make bench`` has a no-op both ways. gRPC 1.76 to 1.85 know it; one that does not says
+so in a line, and goes on."""
 
 
 def serve(
