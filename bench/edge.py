@@ -6,7 +6,10 @@ hits all of them alike. The budgets are against the no-op on asyncio's own loop.
 the no-op on uvloop, and on uvloop with gRPC set as the sidecar sets it; the limit (C++), and what a
 package for such servers costs (envoy-extproc-sdk), the last two where they can be had.
 
-usage: python -m bench.edge [--rounds N] [--series] [--json] [--keep FILE]
+``--beside VARIABLE=VALUE``: what an environment variable would change, of the sidecar, of gRPC or
+of Python; instead of all that, and as often as you like.
+
+usage: python -m bench.edge [--rounds N] [--series | --beside VARIABLE=VALUE] [--json] [--keep FILE]
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from bench.servers import AS_SET, Command, Server, noop, sidecar, yardsticks
 SHAPES = {"chunk": (8, 400), "stream": (80, 24)}
 """Streams and chunks of each: long streams show the cost of a chunk, short ones of a stream."""
 
+WORDS = {"chunk": "CPU per chunk", "stream": "CPU per stream of 24 chunks"}
+
 BUDGETS = {"chunk": 1.25, "stream": 1.3}
 """Times the no-op on asyncio's loop."""
 
@@ -38,20 +43,27 @@ OPEN = (10, 100, 500, 1_000, 2_000)
 
 Row = dict[str, Any]
 
+Costs = dict[tuple[str, str], list[float]]
+"""Shape and server -> seconds of CPU, round by round."""
+
 
 def main() -> int:
     """Prints the tables; 1 when a budget of the design is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--series", action="store_true", help="by length and by open streams, too")
+    parser.add_argument("--beside", action="append", metavar="VARIABLE=VALUE", default=[])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--keep", type=Path, help="write the JSON result to this file")
     options = parser.parse_args()
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        result = {"edge": _edge(home, options.rounds, console)}
-        if options.series:
+        if options.beside:
+            result = {"beside": _beside(home, options.rounds, options.beside, console)}
+        else:
+            result = {"edge": _edge(home, options.rounds, console)}
+        if options.series and not options.beside:
             result["by length"] = _by_length(home, console)
             result["by open streams"] = _by_open_streams(home, console)
     if options.keep:
@@ -61,7 +73,7 @@ def main() -> int:
     else:
         for title, rows in result.items():
             _show(title, rows)
-    return 0 if all(row.get("met", True) for row in result["edge"]) else 1
+    return 0 if all(row["met"] for row in result.get("edge", ())) else 1
 
 
 def _started(kinds: dict[str, Command], home: Path) -> dict[str, Server]:
@@ -84,36 +96,63 @@ def _edge(home: Path, rounds: int, console: Console) -> list[Row]:
     kinds = yardsticks(lambda text: console.print(text, style="yellow"))
     names = list(kinds)
     servers = _started({**kinds, "sidecar": sidecar}, home)
-    costs: dict[tuple[str, str], list[float]] = {}
+    costs: Costs = {}
     delays: dict[str, list[float]] = {name: [] for name in servers}
     light = body_messages(100)
     try:
         for _ in _track(range(rounds), "edge", console):
-            for shape, (streams, chunks) in SHAPES.items():
-                for name, server in servers.items():
-                    spent = cost(server, body_messages(chunks), streams)
-                    costs.setdefault((shape, name), []).append(spent)
+            _round(servers, costs)
             for name, server in servers.items():
                 delays[name] += load(server, light, 10, 1)
         each = memory(servers["sidecar"], body_messages(501)[:-1], 200) / 1024
     finally:
         _stop(servers)
 
-    def ratios(shape: str, base: str) -> list[float]:
-        pairs = zip(costs[shape, "sidecar"], costs[shape, base], strict=True)
-        return [ours / max(theirs, 1e-9) for ours, theirs in pairs]
-
     rows: list[Row] = []
-    for shape, words in (("chunk", "CPU per chunk"), ("stream", "CPU per stream of 24 chunks")):
+    for shape, words in WORDS.items():
         for base in names:
             budget = BUDGETS[shape] if base == "no-op" else None
-            found = ratios(shape, base)
-            row = _row(f"{words} / {base}", statistics.median(found), budget)
-            rows.append({**row, "quartiles": _quartiles(found)})
+            rows.append(_compared(f"{words} / {base}", costs, shape, "sidecar", base, budget))
     added = statistics.median(delays["sidecar"]) - statistics.median(delays[AS_SET])
     rows.append(_row("added delay per chunk at light load, microseconds (p50)", added * 1e6, 50))
     rows.append(_row("memory per open stream, KiB", each, 64))
     return rows
+
+
+def _beside(home: Path, rounds: int, variables: list[str], console: Console) -> list[Row]:
+    """Cost of the sidecar with each of the variables, over that of the sidecar as it is."""
+
+    def variant(variable: str) -> Command:
+        return lambda port, home: ["env", variable, *sidecar(port, home)]
+
+    servers = _started({"sidecar": sidecar, **{v: variant(v) for v in variables}}, home)
+    costs: Costs = {}
+    try:
+        for _ in _track(range(rounds), "beside", console):
+            _round(servers, costs)
+    finally:
+        _stop(servers)
+    return [
+        _compared(f"{words} with {variable} / without", costs, shape, variable, "sidecar")
+        for variable in variables
+        for shape, words in WORDS.items()
+    ]
+
+
+def _round(servers: dict[str, Server], costs: Costs) -> None:
+    for shape, (streams, chunks) in SHAPES.items():
+        for name, server in servers.items():
+            spent = cost(server, body_messages(chunks), streams)
+            costs.setdefault((shape, name), []).append(spent)
+
+
+def _compared(
+    what: str, costs: Costs, shape: str, name: str, base: str, budget: float | None = None
+) -> Row:
+    pairs = zip(costs[shape, name], costs[shape, base], strict=True)
+    found = [ours / max(theirs, 1e-9) for ours, theirs in pairs]
+    row = _row(what, statistics.median(found), budget)
+    return {**row, "quartiles": _quartiles(found)}
 
 
 def _by_length(home: Path, console: Console) -> list[Row]:
