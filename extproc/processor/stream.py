@@ -153,9 +153,8 @@ class Stream:
                 self._set_timer(exchange)
             self._held += 1
             self._chunks += 1
-            if await self._feed(
-                exchange, body.body, body.end_of_stream
-            ):  # the timer has answered this message as well
+            released = await self._feed(exchange, body.body, body.end_of_stream)
+            if released:  # by the timer, which has answered this message as well
                 await self._flushed()
                 over = body.end_of_stream or not exchange.inspecting
                 return over and (body.end_of_stream or await self._farewell(exchange))

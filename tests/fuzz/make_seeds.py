@@ -26,6 +26,10 @@ def seeds() -> dict[str, bytes]:
         safe = name.replace("/", "-").replace(" ", "-")
         out[f"wire/{safe}"] = out[f"detectors/{safe}"] = head + sample.body
     chat = dialects.index("openai.chat")
+    # Cut into pieces of several messages each, with a quote and a backslash where they end a text.
+    words = ("The", " votes", ' "', "no\\", '"\\', " were", "\u00e9", "", " few", ".", "\n") * 3
+    together = sse(*(delta(content=word) for word in words), delta(finish="stop"))
+    out["wire/together"] = out["detectors/together"] = bytes([chat, 0, 0, 255]) + together
     body = sse(*(delta(content="!") for _ in range(40)), delta(finish="length"))
     for at, pack in (
         (1, gzip.compress),

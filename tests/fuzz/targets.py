@@ -28,7 +28,7 @@ from extproc.processor.messages import parse
 from extproc.processor.stream import EOF, Stream
 from extproc.signals import Metrics
 from extproc.units import Registry, Unit
-from extproc.wire import DIALECTS, Framing, Limits, Reader, RequestFacts
+from extproc.wire import DIALECTS, Framing, Limits, Reader, RequestFacts, apart
 
 ENCODINGS = ("", "gzip", "deflate", "br", "zstd", "gzip, br", "identity", "unheard-of")
 SMALL = Limits(body=1 << 16, message=1 << 12)
@@ -132,7 +132,7 @@ def _cut(body: bytes, seed: int) -> list[bytes]:
 
 def _read(dialect: str, framing: Framing, encoding: str, pieces: list[bytes]) -> list[Any]:
     reader = Reader(DIALECTS[dialect](), framing, encoding, SMALL)
-    events = [event for piece in pieces for event in reader.feed(piece)]
+    events = apart(event for piece in pieces for event in reader.feed(piece))
     return [repr(event) for event in events + reader.finish()]  # NaN is not equal to itself
 
 
