@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from functools import partial
 from pathlib import Path
 
 import brotli
@@ -32,13 +33,13 @@ def seeds() -> dict[str, bytes]:
     out["wire/together"] = out["detectors/together"] = bytes([chat, 0, 0, 255]) + together
     body = sse(*(delta(content="!") for _ in range(40)), delta(finish="length"))
     for at, pack in (
-        (1, gzip.compress),
+        (1, partial(gzip.compress, mtime=0)),
         (2, zlib.compress),
         (3, brotli.compress),
         (4, zstd.compress),
     ):
         out[f"wire/encoded-{at}"] = bytes([chat, 0, at, 7]) + pack(body)
-    out["wire/bomb"] = bytes([chat, 0, 1, 200]) + gzip.compress(b"data: x\n\n" * 100_000)
+    out["wire/bomb"] = bytes([chat, 0, 1, 200]) + gzip.compress(b"data: x\n\n" * 100_000, mtime=0)
     out["detectors/deep"] = bytes([chat, 2, 0, 5]) + b'{"choices":' * 2000
     out["detectors/surrogates"] = bytes([chat, 0, 0, 5]) + (
         b'data: {"choices":[{"delta":{"content":"\\ud83d\\udc00\\ud800x\\udfff"}}]}\n\n' * 9
@@ -62,7 +63,7 @@ def seeds() -> dict[str, bytes]:
     }
     line = json.dumps(exchange).encode() + b"\n"
     out["exchanges/lines"] = b"\0" + line * 2 + b"{}\n[]\n"
-    out["exchanges/zipped"] = b"\5" + gzip.compress(line)
+    out["exchanges/zipped"] = b"\5" + gzip.compress(line, mtime=0)
     out["exchanges/har"] = (
         b"\2" + b'{"log":{"entries":[{"request":{"url":"http://x/y"},"response":{}}]}}'
     )
