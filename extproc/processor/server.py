@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from extproc.processor.listening import why
 from extproc.processor.messages import parse
 from extproc.processor.services import Services
 from extproc.processor.stream import Stream
@@ -114,8 +115,8 @@ class Server:
                 port = server.add_secure_port(address, credentials(shown))
             else:
                 port = server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {settings.address}: {error}") from None
+        except RuntimeError:
+            raise OSError(f"cannot listen on {settings.address}: {why(address)}") from None
         if self._socket is not None:
             self._socket.chmod(settings.unix_mode)
         else:

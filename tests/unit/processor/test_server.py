@@ -112,7 +112,7 @@ async def test_a_socket_in_use_or_a_file_in_the_way_is_said(serve: Serve, tmp_pa
 
 async def test_a_port_in_use_is_said(serve: Serve) -> None:
     server = await serve(ServerSettings("127.0.0.1:0"))
-    with pytest.raises(OSError, match="cannot listen on"):
+    with pytest.raises(OSError, match="another process listens there"):
         await serve(ServerSettings(f"127.0.0.1:{server.port}"))
 
 
