@@ -32,7 +32,7 @@ from rich.table import Table
 from extproc.config.server import worker_addresses
 from extproc.demo.envoy import find_binary, standalone, with_ports, with_workers
 from extproc.demo.http import answers, get_text
-from extproc.demo.ports import free_base, free_ports
+from extproc.demo.ports import free_base, free_ports, worker_ports
 from extproc.demo.processes import Process, Processes, wait_ready
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -53,16 +53,18 @@ class Stage:
         self._processes = processes
         self._folder = folder
         self._options = options
-        front, envoy, admin, self._engine = free_ports(4)
+        grpc = free_base(options.workers)
+        others = free_ports(4, worker_ports(grpc, options.workers))
+        front, envoy, admin, self._engine = others
         self.front = front
         self._ports = {
             10000: front,
             9901: envoy,
+            18080: grpc,
             18081: admin,
             8001: self._engine,
             8002: self._engine,
         }
-        self._ports[18080] = free_base(options.workers)
         self.envoy, self.admin = f"http://127.0.0.1:{envoy}", f"http://127.0.0.1:{admin}"
         self.watched: dict[str, int] = {}
 

@@ -37,7 +37,7 @@ from bench.messages import body_messages, headers_message
 from bench.play import play
 from bench.soak import children, seconds_of_cpu
 from extproc.config.server import worker_addresses
-from extproc.demo.ports import free_base, free_ports
+from extproc.demo.ports import free_base, free_ports, worker_ports
 
 BUDGET = 0.9
 SHAPES = {"long": (60, 400), "short": (600, 24)}
@@ -55,7 +55,8 @@ class Sidecar:
 
     def __init__(self, workers: int, home: Path) -> None:
         self.workers = workers
-        base, (admin,) = free_base(workers), free_ports(1)
+        base = free_base(workers)
+        (admin,) = free_ports(1, worker_ports(base, workers))
         self._admin = f"http://127.0.0.1:{admin}/healthz"
         self.addresses = worker_addresses(f"127.0.0.1:{base}", workers)
         config = home / f"{workers}.yaml"

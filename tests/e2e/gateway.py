@@ -20,7 +20,7 @@ import yaml
 from extproc.config.server import worker_addresses
 from extproc.demo.envoy import find_binary, standalone, with_ports, with_workers
 from extproc.demo.http import answers, get_json
-from extproc.demo.ports import free_base, free_ports
+from extproc.demo.ports import free_base, free_ports, worker_ports
 from extproc.demo.processes import Process, Processes, wait_ready
 from tests.e2e.upstream import Upstream
 
@@ -104,8 +104,8 @@ class Gateway:
         for upstream in (self.a, self.b):
             await upstream.start()
             self._stack.push_async_callback(upstream.stop)
-        front, envoy, admin = free_ports(3)
-        (grpc,) = free_ports(1) if self.workers == 1 else [free_base(self.workers)]
+        grpc = free_base(self.workers)
+        front, envoy, admin = free_ports(3, worker_ports(grpc, self.workers))
         self.front = f"http://127.0.0.1:{front}"
         self.admin = f"http://127.0.0.1:{admin}"
         await self._start_sidecar(grpc, admin)

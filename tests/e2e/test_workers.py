@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from extproc.config.server import STRIDE
-from extproc.demo.ports import free_base, free_ports
+from extproc.demo.ports import free_base, free_ports, worker_ports
 from tests.e2e.conftest import HEALTHY, OTHER, Make
 from tests.e2e.gateway import Gateway, eventually
 from tests.e2e.test_fail_open import paused
@@ -260,7 +260,8 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_worker_that_cannot_listen_ends_serve_with_its_words(tmp_path: Path) -> None:
-    base, (admin,) = free_base(2), free_ports(1)
+    base = free_base(2)
+    (admin,) = free_ports(1, worker_ports(base, 2))
     with socket.socket() as other:
         other.bind(("127.0.0.1", base + STRIDE))
         other.listen()
