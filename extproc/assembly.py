@@ -12,7 +12,6 @@ from extproc.health import HealthSettings, Ledger
 from extproc.health.sampling import Sampler
 from extproc.processor import HoldPolicy, ServerSettings, Services
 from extproc.signals import Metrics
-from extproc.tls import Tls
 from extproc.units import ContextClasses, Registry, Unit
 from extproc.wire import Limits, Router
 
@@ -100,11 +99,10 @@ def sweep() -> None:
 def grpc_settings(settings: Settings, address: str) -> ServerSettings:
     """How the ext_proc server on ``address`` listens."""
     grpc = settings.grpc
-    tls = grpc.tls
     return ServerSettings(
         address,
         int(grpc.unix_mode, 8),
-        Tls(tls.cert_file, tls.key_file, tls.client_ca_file) if tls else None,
+        grpc.tls.files if grpc.tls is not None else None,
         grpc.max_message_bytes,
         grpc.max_connection_age,
     )

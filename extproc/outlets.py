@@ -11,7 +11,7 @@ from extproc.signals import answer
 from extproc.signals.secret import secret
 from extproc.signals.webhooks import Target, Webhooks
 from extproc.signals.xds import Cluster, Endpoint, Hard, Topology, Weight, XdsServer
-from extproc.tls import Certificates, Tls
+from extproc.tls import Certificates
 
 
 class Outlets:
@@ -62,8 +62,7 @@ def _target(hook: WebhookModel) -> Target:
 def _xds(settings: XdsModel, address: str, services: Services) -> XdsServer:
     runtime, tls, shown = settings.runtime, settings.tls, None
     if tls is not None:
-        files = Tls(tls.cert_file, tls.key_file, tls.client_ca_file)
-        shown = Certificates(files, "xds.tls", services.metrics.certificate("xds"))
+        shown = Certificates(tls.files, "xds.tls", services.metrics.certificate("xds"))
     topology = Topology(
         tuple(
             Cluster(

@@ -31,7 +31,7 @@ from extproc.pulse import Watchdog
 from extproc.reload import Reload
 from extproc.running import serve
 from extproc.signals.secret import secret
-from extproc.tls import Certificates, Tls
+from extproc.tls import Certificates
 
 __all__ = ["Sidecar", "alone", "make_services"]
 
@@ -98,9 +98,8 @@ class Sidecar:
         app.add_routes(probe_routes(self._prober))
         context, tls = None, admin.tls
         if tls is not None:
-            files = Tls(tls.cert_file, tls.key_file, tls.client_ca_file)
             told = self.services.metrics.certificate("admin")
-            context = RenewedContext(Certificates(files, "admin.tls", told))
+            context = RenewedContext(Certificates(tls.files, "admin.tls", told))
         self._admin = AdminServer(app, admin.address, context)
         self._admin_address = admin.address
 

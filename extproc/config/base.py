@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from extproc.tls import Tls
 from extproc.units import ID
 
 
@@ -28,6 +29,11 @@ class TlsModel(Model):
     cert_file: Path
     key_file: Path
     client_ca_file: Path | None = Field(None, description="demand client certificates signed by it")
+
+    @property
+    def files(self) -> Tls:
+        """The same, as a server takes them."""
+        return Tls(self.cert_file, self.key_file, self.client_ca_file)
 
     @field_validator("cert_file", "key_file", "client_ca_file")
     @classmethod
