@@ -167,11 +167,7 @@ class SSEParser:
             self._overlong = False
             out.append(Message(self._event, self._head, False))
             self._head = b""
-        elif self._early:
+        elif self._early or self._data:
             out.append(Message(self._event, self._joined()))
-        elif self._data:
-            data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-            out.append(Message(self._event, data))
-            self._data.clear()
         self._size = 0
         self._event = b""
