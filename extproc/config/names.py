@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from extproc.config.model import Settings
 
-PREFIX = "SEMANTIC_EXTPROC_"
+PREFIX: str = Settings.model_config["env_prefix"]
 """How the names of environment variables begin."""
 
 Location = tuple[str | int, ...]

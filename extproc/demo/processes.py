@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from extproc.config.names import PREFIX
 from extproc.demo.errors import Broken
 
 _PR_SET_PDEATHSIG = 1
@@ -26,7 +27,6 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 """Loaded here: between fork and exec only the call itself is safe."""
 
 TAIL_LINES = 25
-_PREFIX = "SEMANTIC_EXTPROC_"
 
 
 class Process:
@@ -98,7 +98,7 @@ class Processes:
         """
         log = self._logs / f"{name}.log"
         parent = os.getpid()
-        inherited = {key: text for key, text in os.environ.items() if not key.startswith(_PREFIX)}
+        inherited = {key: text for key, text in os.environ.items() if not key.startswith(PREFIX)}
         with log.open("wb") as out:
             popen = subprocess.Popen(
                 command,
