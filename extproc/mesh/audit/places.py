@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from extproc.mesh.audit.source import LOADER
+
 _PART = re.compile(r'\["([^"]*)"\]|\[(\d+)\]|([^.\[\]]+)')
 _DOCUMENT = re.compile(r"document\[(\d+)\]\.?")
 
@@ -84,7 +84,7 @@ def _composed(text: str) -> list[Node]:
     if len(text) > MOST:
         return []
     try:
-        found = list(yaml.compose_all(text, Loader=_LOADER))
+        found = list(yaml.compose_all(text, Loader=LOADER))
     except (yaml.YAMLError, ValueError, RecursionError):
         return []  # JSON that is no YAML, such as one that is indented by tabs
     return [node for node in found if node is not None and not _is_nothing(node)]

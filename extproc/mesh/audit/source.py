@@ -13,7 +13,7 @@ from extproc.mesh.audit.gather import Resources, from_bootstrap, from_dump, from
 from extproc.mesh.audit.manifests import from_manifest
 from extproc.mesh.audit.node import Node
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 KNOWN = (
     "an Envoy bootstrap (static_resources), a saved /config_dump (configs), discovered resources "
@@ -39,9 +39,7 @@ def parse(text: str, name: str) -> list[Any]:
         if text.lstrip().startswith('{"'):
             raise Unusable(failed)  # flow style YAML may begin with a brace, too
     try:
-        return [
-            document for document in yaml.load_all(text, Loader=_LOADER) if document is not None
-        ]
+        return [document for document in yaml.load_all(text, Loader=LOADER) if document is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
