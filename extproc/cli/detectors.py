@@ -20,7 +20,8 @@ def detectors(
     """List the detectors: what each reads, its reasons, its thresholds and where they come from."""
     from extproc.detect import entries
 
-    if output is Output.JSON or as_json:
+    output = Output.JSON if as_json else output
+    if output is Output.JSON:
         for entry in entries():
             typer.echo(json.dumps(asdict(entry)))
         return

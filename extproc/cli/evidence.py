@@ -37,7 +37,8 @@ def evidence(
             records = api.get(f"/api/evidence?{query}")["evidence"]
     except (Unreachable, Refused) as problem:
         leave(problem)
-    if output is Output.JSON or as_json:
+    output = Output.JSON if as_json else output
+    if output is Output.JSON:
         for record in records:
             typer.echo(json.dumps(record))
     elif id is not None:

@@ -69,6 +69,7 @@ def inspect(
     """
     from extproc.cli.exchanges import Problem
 
+    output = Output.JSON if as_lines else output
     rules = read_rules(config, unit, off)
 
     kinds: Counter[str] = Counter()
@@ -82,11 +83,11 @@ def inspect(
                 continue
             item, verdict = result
             kinds[verdict.kind] += 1
-            if output is Output.JSON or as_lines:
+            if output is Output.JSON:
                 typer.echo(json.dumps(as_json(item, verdict), allow_nan=False))
             elif everything or verdict.kind in ("corrupt", "suspect"):
                 shown.append((item, verdict))
-    if output is Output.TABLE and not as_lines:
+    if output is Output.TABLE:
         _table(shown, kinds)
     raise typer.Exit(2 if problems else 1 if kinds["corrupt"] else 0)
 

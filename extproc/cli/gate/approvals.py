@@ -68,7 +68,8 @@ def releases(state: Path | None = State, output: Output = How, as_json: bool = A
         approvals = store.approvals()
     except StoreTrouble as error:
         unusable([str(error)])
-    if output is Output.JSON or as_json:
+    output = Output.JSON if as_json else output
+    if output is Output.JSON:
         content = {
             "releases": [
                 {name: value for name, value in r.as_dict().items() if name != "reference"}
