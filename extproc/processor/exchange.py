@@ -322,19 +322,22 @@ class Exchange:
 
 
 def _in_portions(events: list[Event]) -> Iterator[list[Event]]:
-    # A text without deltas is judged alike however it is cut; deltas are bounded as messages are.
     portion: list[Event] = []
     size = 0
     for event in events:
-        text = event.text if type(event) is Text else ""
-        if len(text) > PORTION and type(event) is Text and not event.tokens:
-            for start in range(0, len(text), PORTION):
-                yield [*portion, event._replace(text=text[start : start + PORTION])]
-                portion = []
-            continue
-        portion.append(event)
-        size += 1 + len(text)
-        if size >= PORTION:
-            yield portion
-            portion, size = [], 0
+        for part in _parts(event):
+            portion.append(part)
+            size += 1 + (len(part.text) if type(part) is Text else 0)
+            if size >= PORTION:
+                yield portion
+                portion, size = [], 0
     yield portion
+
+
+def _parts(event: Event) -> Iterator[Event]:
+    # A text without deltas is judged alike however it is cut; deltas are bounded as messages are.
+    if type(event) is Text and not event.tokens and len(event.text) > PORTION:
+        for start in range(0, len(event.text), PORTION):
+            yield event._replace(text=event.text[start : start + PORTION])
+    else:
+        yield event
