@@ -58,7 +58,7 @@ class Process:
     @property
     def cpu(self) -> float:
         """Seconds of CPU so far, user and system."""
-        return time.clock_gettime(~self._process.pid << 3 | _PROCESS_CPU)
+        return seconds_of_cpu(self._process.pid)
 
     @property
     def memory(self) -> int:
@@ -74,6 +74,11 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def seconds_of_cpu(pid: int) -> float:
+    """User and system. Raises OSError when the process is gone."""
+    return time.clock_gettime(~pid << 3 | _PROCESS_CPU)
 
 
 def free_port() -> int:

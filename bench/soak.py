@@ -29,13 +29,13 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from bench.servers import seconds_of_cpu
 from extproc.config.server import worker_addresses
 from extproc.demo.envoy import find_binary, standalone, with_ports, with_workers
 from extproc.demo.http import answers, get_text
 from extproc.demo.ports import free_base, free_ports, worker_ports
 from extproc.demo.processes import Process, Processes, wait_ready
 
-TICK = os.sysconf("SC_CLK_TCK")
 GROWTH = 0.05
 """Of a process's memory, from the first third of the steady time to the last: more is a leak."""
 
@@ -167,13 +167,12 @@ def resident(pid: int) -> int:
         return 0
 
 
-def seconds_of_cpu(pid: int) -> float:
-    """User and system, 0 when it is gone."""
+def cpu_of(pid: int) -> float:
+    """Seconds, user and system, 0 when it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        return seconds_of_cpu(pid)
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def memory(samples: list[tuple[float, int]]) -> dict[str, float]:
@@ -224,7 +223,7 @@ async def soak(options: argparse.Namespace, console: Console) -> dict[str, Any]:
                         task, completed=passed, description=f"{told['open']} streams open"
                     )
                     if steady_from <= passed <= whole:
-                        now = {name: seconds_of_cpu(pid) for name, pid in stage.watched.items()}
+                        now = {name: cpu_of(pid) for name, pid in stage.watched.items()}
                         if not cpu:
                             cpu, counted = now, await stage.counters(session)
                             measured = passed

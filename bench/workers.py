@@ -35,7 +35,7 @@ from rich.table import Table
 
 from bench.messages import body_messages, headers_message
 from bench.play import play
-from bench.soak import children, seconds_of_cpu
+from bench.soak import children, cpu_of
 from extproc.config.server import worker_addresses
 from extproc.demo.ports import free_base, free_ports, worker_ports
 
@@ -93,7 +93,7 @@ class Sidecar:
     @property
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU so far, by process."""
-        return {name: seconds_of_cpu(pid) for name, pid in self.pids.items()}
+        return {name: cpu_of(pid) for name, pid in self.pids.items()}
 
     def stop(self) -> None:
         """Ends it."""
